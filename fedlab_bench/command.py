@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedlab_mini.checks import home
 from fedlab_mini.command import (
     PICTURES,
     explained,
@@ -29,6 +28,7 @@ from fedlab_mini.command import (
 )
 from fedlab_mini.engine.files import whole_file
 from fedlab_mini.judge.registry import looked_up, scoring
+from fedlab_mini.parse.checks import home
 
 from . import entering, judging, submission, truth
 from .comparing import compare

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedlab_mini import __version__, checks
+from fedlab_mini import __version__
 from fedlab_mini.engine import progress
 from fedlab_mini.engine.files import Cache
 from fedlab_mini.engine.local import LocalSGD
@@ -35,6 +35,7 @@ from fedlab_mini.judge.metrics import kendall
 from fedlab_mini.judge.score import Watch
 from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.methods.fedccea import contribution_index
+from fedlab_mini.parse import checks
 from fedlab_mini.streams import one_thread
 
 from .entering import watched

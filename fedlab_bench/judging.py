@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fedlab_mini import checks
 from fedlab_mini.judge.evidence import Interval, interval, paired
 from fedlab_mini.judge.metrics import detection_auc, kendall, ranks
 from fedlab_mini.methods.fedccea import contribution_index
+from fedlab_mini.parse import checks
 
 from .measures import MEASURES, relative_error
 from .registry import CEILING

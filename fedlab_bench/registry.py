@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fedlab_mini import checks
 from fedlab_mini.engine.rounds import Strategy
 from fedlab_mini.games import sampling, shapley
 from fedlab_mini.games.estimate import Estimate
@@ -18,6 +17,7 @@ from fedlab_mini.games.game import Game
 from fedlab_mini.judge.own import FunctionScore, takes_round
 from fedlab_mini.judge.registry import SCORES, by_name, register
 from fedlab_mini.methods.round_scores import RoundValue
+from fedlab_mini.parse import checks
 
 from .methods.fedce import FedCE
 from .methods.fedif import FedIF

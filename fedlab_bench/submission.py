@@ -24,8 +24,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fedlab_mini.checks import home
 from fedlab_mini.engine.files import whole_file
+from fedlab_mini.parse.checks import home
 
 from .truth import HELD_OUT, PUBLIC, seeds_of
 from .worlds import WORLDS

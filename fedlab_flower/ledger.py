@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedlab_mini.checks import home, shown
+from fedlab_mini.parse.checks import home, shown
 
 from .records import LOGGER
 

@@ -17,9 +17,9 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 from torch import Tensor
 
-from fedlab_mini.checks import flag, reals, whole
 from fedlab_mini.engine import rounds as fl
 from fedlab_mini.engine.guard import names
+from fedlab_mini.parse.checks import flag, reals, whole
 
 LOGGER = logging.getLogger("flwr.fedlab_mini")  # a part of Flower's own log
 REASON = 500  # characters of a failing node's message that are logged

@@ -19,7 +19,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 from torch import Tensor
 
-from fedlab_mini.checks import choice, shown, texts
+from fedlab_mini.parse.checks import choice, shown, texts
 
 from .ledger import Ledger
 from .records import LOGGER

@@ -19,9 +19,9 @@ from flwr.app import Array, ArrayRecord, Message
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.checks import shown
 from fedlab_mini.methods.fedavg import bounded
 from fedlab_mini.methods.round_scores import few_or_many
+from fedlab_mini.parse.checks import shown
 
 Make = Callable[[list[Message]], ArrayRecord]
 Validate = Callable[[ArrayRecord], float]

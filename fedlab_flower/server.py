@@ -18,12 +18,12 @@ from flwr.serverapp.strategy import Strategy
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.checks import distinct_ids, flag, home, instance, number, whole
 from fedlab_mini.engine import rounds as fl
 from fedlab_mini.engine.fit import output_count
 from fedlab_mini.engine.guard import made_from, names, starting_model
 from fedlab_mini.engine.rounds import Server
 from fedlab_mini.engine.train import Training
+from fedlab_mini.parse.checks import distinct_ids, flag, home, instance, number, whole
 
 from .records import LOGGER, Tasks, message_parts, pack, prefixed
 

@@ -10,8 +10,8 @@ import sys
 from typing import Any
 
 import fedlab_mini as fm
-from fedlab_mini.checks import instance
 from fedlab_mini.engine.rounds import Strategy
+from fedlab_mini.parse.checks import instance
 
 from .client import client_app
 from .server import server_app

@@ -18,7 +18,7 @@ from contextlib import nullcontext
 import numpy as np
 import torch
 
-from . import checks
+from .parse import checks
 
 DENORMAL = 5e-324
 

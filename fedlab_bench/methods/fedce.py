@@ -9,10 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from fedlab_mini.checks import choice, number
 from fedlab_mini.engine.rounds import Round, Server, State
 from fedlab_mini.methods.fedavg import bounded, of_usual_size, strategy
 from fedlab_mini.methods.round_scores import RoundScore, Scored
+from fedlab_mini.parse.checks import choice, number
 
 from .neighbours import ROUNDING
 

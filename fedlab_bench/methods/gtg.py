@@ -11,12 +11,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from fedlab_mini.checks import choice, number, whole
 from fedlab_mini.engine.rounds import Round, Server, State
 from fedlab_mini.games import sampling
 from fedlab_mini.games.game import Game
 from fedlab_mini.methods.fedavg import strategy
 from fedlab_mini.methods.round_scores import RoundScore, Scored
+from fedlab_mini.parse.checks import choice, number, whole
 from fedlab_mini.streams import stream
 
 

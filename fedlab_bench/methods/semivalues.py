@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaln
 
-from fedlab_mini import checks
 from fedlab_mini.games.estimate import Estimate, asking
 from fedlab_mini.games.game import MOST_ENUMERATED, Game
 from fedlab_mini.games.shapley import semivalue
+from fedlab_mini.parse import checks
 
 
 def beta_shapley(game: Game, alpha: float = 16.0, beta: float = 1.0) -> Estimate:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import traitlets
 
-from fedlab_mini import checks
 from fedlab_mini.judge.evidence import Interval, interval, paired
+from fedlab_mini.parse import checks
 from fedlab_mini.show.widgets.base import Explorer, Numbers, by_name, half_widths, program
 
 from ..judging import compared_frame

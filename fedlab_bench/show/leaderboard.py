@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from fedlab_mini import checks
 from fedlab_mini.judge.evidence import interval
+from fedlab_mini.parse import checks
 from fedlab_mini.show.tables import Table, table
 
 from ..judging import Standing, compared_frame, family_of, over_seeds, standings

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..checks import unread
 from ..engine.files import whole_file
+from ..parse.checks import unread
 from ..worlds.data import DataUnavailable
 
 if TYPE_CHECKING:

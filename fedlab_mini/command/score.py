@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from ..checks import home, reals
 from ..engine.fit import labels_for
 from ..engine.model import Model
 from ..engine.networks import mlp
 from ..judge.draws import score_intervals
-from ..judge.records import archive
 from ..judge.registry import looked_up, scoring
 from ..judge.score import score
+from ..parse.checks import home, reals
+from ..parse.records import archive
 from ..show.tables import Table, table
 from . import (
     explained,

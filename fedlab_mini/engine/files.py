@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..checks import home, shown
+from ..parse.checks import home, shown
 
 HOUSE = ("fedlab_mini", "fedlab_bench", "fedlab_flower")  # the book's own code
 WRITES = itertools.count()  # each write gets its own file, in threads, too

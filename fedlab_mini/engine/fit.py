@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from ..checks import array, reals, whole, wholes
+from ..parse.checks import array, reals, whole, wholes
+from ..parse.module import leaves, own_tensors, some
 from ..streams import LOCK, kept_chance, other_chance
 from . import outputs as of
 from .objective import Objective
-from .probe import leaves, own_tensors, some
 
 if TYPE_CHECKING:
     from .model import Model

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..checks import instance, reals, shown, whole
+from ..parse.checks import instance, reals, shown, whole
 from ..worlds.federation import Federation
 from .files import described
 from .fit import check_fits, check_objective

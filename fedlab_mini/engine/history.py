@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..checks import home
+from ..parse.checks import home
 from .files import read_arrays, whole_file
 from .rounds import State, Strategy, copied
 

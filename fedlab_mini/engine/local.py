@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..checks import reals
+from ..parse.checks import reals
 from ..streams import LOCK, no_denormals, one_thread, stream
 from ..worlds.federation import Federation
 from .alone import Alone

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..checks import number, whole
+from ..parse.checks import number, whole
 from ..streams import numbers, stream
 from ..worlds.federation import Federation
 

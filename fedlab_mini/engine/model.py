@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import checks
-from ..checks import instance, reals
+from ..parse import checks
+from ..parse.checks import instance, reals
+from ..parse.module import Look, copied, trainable
 from ..streams import LOCK, one_thread, stream
 from . import outputs as of
 from .fit import labels_for
 from .objective import Function, Metric, Objective, check_metric
-from .probe import Look, copied, trainable
 
 
 class Model:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ..checks import whole, wholes
+from ..parse.checks import whole, wholes
 from ..streams import LOCK
 from .model import Model
 

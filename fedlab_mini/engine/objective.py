@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from .. import checks
+from ..parse import checks
+from ..parse.module import leaves
 from ..streams import LOCK
-from .probe import leaves
 
 # (outputs [N, ...], labels [N, ...]) -> one number.
 Function = Callable[[Tensor, Tensor], Any]

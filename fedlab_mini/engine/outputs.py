@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
-from .. import checks
+from ..parse import checks
+from ..parse import module as probe
 from ..streams import LOCK, kept_chance, no_denormals
-from . import probe
 from .objective import Judge, Metric, judged_by
 
 if TYPE_CHECKING:

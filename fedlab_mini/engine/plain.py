@@ -13,12 +13,12 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from ..parse.module import trainable
 from ..streams import stream
 from ..worlds.data.dataset import Samples
 from ..worlds.federation import Federation
 from .minibatches import LocalSGD
 from .model import Model
-from .probe import trainable
 
 
 def train(

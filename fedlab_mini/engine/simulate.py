@@ -17,7 +17,7 @@ import torch
 from joblib import delayed
 from torch import Tensor
 
-from ..checks import array, choice, flag, instance
+from ..parse.checks import array, choice, flag, instance
 from ..streams import one_thread
 from ..worlds.federation import Federation
 from . import guard, progress

@@ -13,7 +13,7 @@ from joblib import Parallel, effective_n_jobs
 from joblib.parallel import get_active_backend
 from torch import Tensor
 
-from ..checks import whole
+from ..parse.checks import whole
 from ..worlds.federation import Federation
 from .minibatches import LocalSGD
 from .model import Model

@@ -19,7 +19,7 @@ from operator import attrgetter
 import torch
 from torch import Tensor
 
-from ..checks import distinct_ids, instance, reals, store, whole, wholes
+from ..parse.checks import distinct_ids, instance, reals, store, whole, wholes
 from ..streams import one_thread
 from ..worlds.data.dataset import Samples
 from ..worlds.federation import Federation

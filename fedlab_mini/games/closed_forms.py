@@ -13,7 +13,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from .. import checks
+from ..parse import checks
 from .game import Game
 
 MOST_GLOVES = 100  # of each kind, because the value sums factorials over two counts

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .. import checks
 from ..engine.history import frame
+from ..parse import checks
 from .game import Game
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import checks
+from ..parse import checks
 
 MOST_DENSE = 20  # up to this many players the memo is a table of 2^n values
 MOST_ENUMERATED = 24  # up to this many players all coalitions fit into memory

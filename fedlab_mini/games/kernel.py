@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import checks
+from ..parse import checks
 from ..streams import stream
 from .estimate import Estimate, asking, unless_alike
 from .game import MOST_ENUMERATED, Game, decode, encode

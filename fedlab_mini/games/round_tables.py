@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..checks import choice
 from ..engine.objective import Metric, check_metric
 from ..engine.rounds import Round, Server
+from ..parse.checks import choice
 from .coalitions import RoundGame
 from .game import Game
 

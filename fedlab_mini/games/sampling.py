@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from .. import checks
+from ..parse import checks
 from ..streams import stream
 from .estimate import Estimate, asking, unless_alike
 from .game import Game

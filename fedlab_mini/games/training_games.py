@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import checks
 from ..engine.fit import labels_for, output_count
 from ..engine.guard import starting_model
 from ..engine.local import LocalSGD
@@ -23,6 +22,7 @@ from ..engine.model import Model
 from ..engine.objective import Metric, check_metric
 from ..engine.outputs import frozen
 from ..engine.simulate import simulate
+from ..parse import checks
 from ..worlds.federation import Federation
 from .coalitions import RoundGame
 from .game import Game

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..checks import alongside, array, shown, whole
 from ..engine import progress
+from ..parse.checks import alongside, array, shown, whole
 from ..streams import stream
 from .score import score
 from .student import student

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .. import checks
+from ..parse import checks
 from .imagined import bound
 from .student import seeds_needed as seeds_needed
 from .student import strict, visible

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import checks
+from ..parse import checks
 
 Scores = Tensor | Sequence[float]
 # Two scores are tied if they differ by at most this share of the larger one ...

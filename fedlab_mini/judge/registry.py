@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
-from .. import checks
 from ..engine.rounds import Strategy
 from ..games import sampling, shapley, values
 from ..methods.cgsv import CGSV
@@ -19,6 +18,7 @@ from ..methods.fedavg import FedAvg
 from ..methods.reinforce import FLDVE, FRCCE
 from ..methods.round_scores import RoundValue, Taylor
 from ..methods.sfedavg import SFedAvg
+from ..parse import checks
 
 Method = Strategy | Callable[..., Any]
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..checks import by_id, instance, number, reals, whole
 from ..engine.history import frame
 from ..engine.local import LocalSGD
 from ..engine.model import Model
 from ..engine.objective import Metric
 from ..engine.simulate import simulate
+from ..parse.checks import by_id, instance, number, reals, whole
 from ..streams import stream
 from ..worlds.federation import Federation
 from .metrics import Scores, as_scores, ranks

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..checks import alongside, choice, instance, reals, shown
 from ..engine.fit import labels_for, output_count
 from ..engine.model import Model
 from ..engine.objective import Metric, check_metric
@@ -24,10 +23,11 @@ from ..engine.rounds import Round, Server, State, Step, Strategy, copied
 from ..games.estimate import Estimate
 from ..games.game import Game
 from ..games.training_games import round_game
+from ..parse.checks import alongside, choice, instance, reals, shown
+from ..parse.ids import client_ids
+from ..parse.records import all_clients, flat, in_order_of_rounds, opened
 from ..streams import one_thread, stream
-from .ids import client_ids
 from .own import FunctionScore, is_guest, takes_round
-from .records import all_clients, flat, in_order_of_rounds, opened
 from .registry import by_name, scoring
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from .. import checks
+from ..parse import checks
 
 SPARE = 5  # the t interval is taken at the error that our rule may make, divided by this
 

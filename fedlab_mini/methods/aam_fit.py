@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .. import checks
+from ..parse import checks
 from ..streams import one_thread, stream
 from .aam import AAM, RESTING
 from .adam import adam_step

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ..checks import choice, flag, number, reals
 from ..engine.rounds import Round, Server, State, Step
 from ..games.game import Game
+from ..parse.checks import choice, flag, number, reals
 from ..streams import one_thread
 from .fedavg import FedAvg, optional, strategy
 

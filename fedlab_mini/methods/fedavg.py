@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import torch
 from torch import Tensor
 
-from ..checks import choice, flag, store, whole
 from ..engine.rounds import Message, Round, Server, State, Step
+from ..parse.checks import choice, flag, store, whole
 from ..streams import stream
 
 # (name, value) -> the value to keep; raises ValueError or TypeError

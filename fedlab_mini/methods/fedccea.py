@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .. import checks
 from ..engine.history import Cost, frame
 from ..engine.local import LocalSGD, samples_used
 from ..engine.model import Model
 from ..engine.objective import Metric
 from ..engine.simulate import simulate
+from ..parse import checks
 from ..streams import stream
 from ..worlds.federation import Federation
 from .aam_fit import Fit, Settled, check_fit_options, fit_aam, rank_agreement, settle

@@ -13,9 +13,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..checks import choice, flag, number, whole
 from ..engine.model import Model
 from ..engine.rounds import Message, Round, Server, State, Step
+from ..parse.checks import choice, flag, number, whole
 from .fedavg import classes_of, optional, strategy
 from .sfedavg import SFedAvg
 

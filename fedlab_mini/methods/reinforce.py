@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ..checks import choice, number, whole
 from ..engine.fit import output_table
 from ..engine.rounds import Round, Server, State, Step
+from ..parse.checks import choice, number, whole
 from ..streams import one_thread, stream
 from .fedavg import FedAvg, bounded, median_sent, optional, strategy
 from .policy import Policy, scaled

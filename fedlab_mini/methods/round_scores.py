@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ..checks import choice, instance, number, reals, whole
 from ..engine.objective import Metric, check_metric
 from ..engine.rounds import Round, Server, State, Step
 from ..games import sampling, shapley
 from ..games.estimate import Estimate
 from ..games.game import Game
 from ..games.round_tables import gradient, hessian_product, round_table
+from ..parse.checks import choice, instance, number, reals, whole
 from .fedavg import FedAvg, strategy
 
 Scored = Tensor | tuple[Tensor, int]  # scores [m], maybe with a count of models

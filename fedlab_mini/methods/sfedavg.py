@@ -14,7 +14,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..checks import choice, flag, instance, number, whole
 from ..engine.history import History
 from ..engine.objective import Metric, check_metric
 from ..engine.rounds import Round, Server, State, Step
@@ -22,6 +21,7 @@ from ..games.coalitions import RoundGame
 from ..games.game import Game
 from ..games.sampling import permutation
 from ..games.shapley import exact as exact_values
+from ..parse.checks import choice, flag, instance, number, whole
 from ..streams import stream
 from .fedavg import FedAvg, bounded, classes_of, optional, strategy
 

@@ -15,8 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from .. import checks
 from ..judge.evidence import interval
+from ..parse import checks
 from .styles import CORRUPTED, Style
 
 

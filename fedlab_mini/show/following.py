@@ -15,7 +15,7 @@ from pathlib import Path
 import myst_nb
 from IPython.display import Markdown, display
 
-from .. import checks
+from ..parse import checks
 
 # Words, or a number as (name, format, stored text).
 Part = str | Sequence[str]

@@ -21,8 +21,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 from torch import Tensor
 
-from .. import checks
 from ..judge.evidence import Interval, interval
+from ..parse import checks
 from ..worlds.federation import Federation
 from .canvas import (
     check_labels,

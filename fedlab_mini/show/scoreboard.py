@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .. import checks
+from ..parse import checks
 
 WIDTH, HEIGHT, EDGE = 54, 44, 3  # of the picture in a cell, in pixels
 OF_MEAN = 'fill-opacity="0.3"'

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .. import checks
 from ..judge.evidence import decimals, looks_zero
+from ..parse import checks
 
 # A number, maybe with a sign before it and an interval or a unit after it; or nothing.
 NUMBER = re.compile(r"[-+±<>≥≤~≈−]? ?(\d|\.\d|nan|inf)|[-–—]?$")

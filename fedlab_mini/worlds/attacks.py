@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from .. import checks
+from ..parse import checks
 
 
 class UpdateAttack:

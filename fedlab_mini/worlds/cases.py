@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from .. import checks
+from ..parse import checks
 from ..streams import stream
 from .attacks import FreeRide
 from .corrupt import FlipLabels

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from .. import checks
+from ..parse import checks
 from .data.dataset import Samples, image
 
 Corrupted = tuple[Tensor, Tensor, Tensor]  # x [n, d], y [n], changed [n] bool

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import torch
 from torch import Generator, Tensor
 
-from .. import checks
+from ..parse import checks
 from ..streams import stream
 from .attacks import UpdateAttack
 from .corrupt import DataCorruption, differing

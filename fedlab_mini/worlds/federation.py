@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from .. import checks
+from ..parse import checks
 from ..streams import stream
 from .attacks import UpdateAttack
 from .data import Dataset

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from .. import checks
+from ..parse import checks
 
 Split = Callable[[Tensor, int, Generator], list[Tensor]]
 

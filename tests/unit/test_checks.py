@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 import torch
 
-from fedlab_mini import checks
+from fedlab_mini.parse import checks
 
 X = np.arange(6.0).reshape(2, 3)
 ROWS = np.empty(2, object)

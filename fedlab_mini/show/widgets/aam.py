@@ -8,9 +8,9 @@ from typing import Any
 import torch
 import traitlets
 
-from ... import checks
 from ...methods.aam import AAM, RESTING
 from ...methods.fedccea import contribution_index
+from ...parse import checks
 from .base import Explorer, Numbers, by_name, client_names, program
 
 

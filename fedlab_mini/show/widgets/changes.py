@@ -9,7 +9,7 @@ import torch
 import traitlets
 from torch import Tensor
 
-from ... import checks
+from ...parse import checks
 from .base import Explorer, Numbers, by_name, program
 
 

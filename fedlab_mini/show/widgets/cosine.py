@@ -8,9 +8,9 @@ import torch
 import traitlets
 from torch.nn.functional import normalize
 
-from ... import checks
 from ...games.shapley import exact
 from ...methods.cgsv import cosine_game, cosines
+from ...parse import checks
 from .base import Explorer, Numbers, by_name, client_names, program
 
 # Client 0's value is far above its scaled cosine, and the order of the other two differs.

@@ -6,7 +6,7 @@ import numpy as np
 import traitlets
 from scipy.stats import binom
 
-from ... import checks
+from ...parse import checks
 from .base import Explorer, Numbers, program
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import traitlets
 from scipy.special import gammaincinv
 
-from ... import checks
+from ...parse import checks
 from .base import Explorer, Numbers, by_name, client_names, program, uniforms
 
 MOST = 12

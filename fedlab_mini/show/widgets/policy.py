@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 import torch
 import traitlets
 
-from ... import checks
 from ...games.game import Game, all_coalitions
+from ...parse import checks
 from .base import Explorer, Numbers, by_name, client_names, program, uniforms
 
 LONGEST = 400

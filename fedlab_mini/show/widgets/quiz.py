@@ -10,7 +10,7 @@ from typing import Any
 
 import traitlets
 
-from ... import checks
+from ...parse import checks
 from .base import Widget, program, style
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 import torch
 import traitlets
 
-from ... import checks
 from ...engine.history import History
+from ...parse import checks
 from .base import Explorer, Numbers, by_name, client_names, program
 
 REAL = traitlets.Float(allow_none=True)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import torch
 import traitlets
 
-from ... import checks
 from ...games.game import Game
 from ...games.shapley import exact
+from ...parse import checks
 from .base import Explorer, Numbers, by_name, program
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import torch
 import traitlets
 
-from ... import checks
+from ...parse import checks
 from .base import Explorer, Numbers, by_name, client_names, program
 
 

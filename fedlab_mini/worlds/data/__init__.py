@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ... import checks
+from ...parse import checks
 from . import images
 from .dataset import Dataset
 from .heart import heart

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ... import checks
+from ...parse import checks
 
 Samples = tuple[Tensor, Tensor]  # x [n, ...], y [n] or, without classes, [n, ...]
 MOST_CLASSES = 100_000

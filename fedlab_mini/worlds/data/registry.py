@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ... import checks
+from ...parse import checks
 
 
 @dataclass(frozen=True)

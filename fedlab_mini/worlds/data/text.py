@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ... import checks
+from ...parse import checks
 from .dataset import Dataset
 from .registry import Card
 from .store import verified

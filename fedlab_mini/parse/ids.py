@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..checks import shown
+from .checks import shown
 
 
 def client_ids(label: str, value: Any) -> list[Hashable]:

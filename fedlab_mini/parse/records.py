@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..checks import array, by_id, dims, distinct_ids, home, ids_of, reals, shown, wholes
 from ..engine.local import finite_rows
 from ..engine.model import Model
 from ..engine.rounds import Round
+from .checks import array, by_id, dims, distinct_ids, home, ids_of, reals, shown, wholes
 from .ids import client_ids, told_apart
 
 KEYS = ("t", "theta", "updates", "models", "clients", "sizes")

@@ -1,0 +1,1 @@
+"""Gate: the upper storey of the border; public functions that parse, then call the core."""

@@ -1,0 +1,40 @@
+"""Gated: a function of the core with a parser for each argument that people bring.
+
+The core trusts its arguments, so it reads like the chapters. What people call is this: a table of
+parameters and parsers, and then the core's function, whose signature and docstring ``help`` shows.
+Below: parse. Above: the other modules of the gate.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Parser = Callable[[str, Any], Any]  # (name, value) -> what the core takes; TypeError, ValueError
+
+
+def gated(function: Function, **parsers: Parser) -> Function:
+    """The function behind a table of parsers, one for each parameter that is parsed.
+
+    Defaults are trusted: only arguments that the caller gives are parsed, in the table's order
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def public(*args: Any, **options: Any) -> Any:
+        try:
+            given = signature.bind(*args, **options)
+        except TypeError:  # a misspelt or missing argument: Python says it best
+            return function(*args, **options)
+        for name, parse in parsers.items():
+            if name in given.arguments:
+                given.arguments[name] = parse(name, given.arguments[name])
+        return function(*given.args, **given.kwargs)
+
+    # Other processes find the function by its module, as they do for a class of namedtuple.
+    public.__module__ = sys._getframe(1).f_globals["__name__"]
+    return public  # type: ignore[return-value]
