@@ -18,7 +18,7 @@ from flwr.serverapp import Grid
 from torch import Tensor
 
 from fedlab_mini.engine import rounds as fl
-from fedlab_mini.engine.guard import names
+from fedlab_mini.engine.left_out import names
 from fedlab_mini.parse.checks import flag, reals, whole
 
 LOGGER = logging.getLogger("flwr.fedlab_mini")  # a part of Flower's own log
@@ -115,6 +115,7 @@ def message_parts(message: fl.Message, k: int) -> dict[str, Any]:
 
     TypeError unless it is a dataclass
     """
+    message = getattr(message, "given", message)  # a stranger's message is wrapped by the gate
     fields = {f.name: getattr(message, f.name) for f in dataclasses.fields(message)}  # type: ignore[arg-type]
     # A client must not learn which other clients get the message.
     fields["clients"] = torch.tensor([k])

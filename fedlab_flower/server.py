@@ -20,9 +20,11 @@ from torch import Tensor
 import fedlab_mini as fm
 from fedlab_mini.engine import rounds as fl
 from fedlab_mini.engine.fit import output_count
-from fedlab_mini.engine.guard import made_from, names, starting_model
+from fedlab_mini.engine.left_out import names
 from fedlab_mini.engine.rounds import Server
-from fedlab_mini.engine.train import Training
+from fedlab_mini.engine.train import Training, of_clients, written_to
+from fedlab_mini.gate.answers import a_strategy
+from fedlab_mini.gate.training import check_start, starting_model
 from fedlab_mini.parse.checks import distinct_ids, flag, home, instance, number, whole
 
 from .records import LOGGER, Tasks, message_parts, pack, prefixed
@@ -95,7 +97,8 @@ class FlowerStrategy(Strategy):
         self.patience = number("patience", patience, 0, ends="(]")
         self.alike, self.rounds = flag("same_as_train", same_as_train), rounds
         self.path = None if history is None else home(history)
-        self.strategy, self.local = strategy, fm.LocalSGD() if local is None else local
+        self.strategy = a_strategy("strategy", strategy)
+        self.local = fm.LocalSGD() if local is None else local
         instance("net", net, fm.Model, "fm.Model(module)")
         # The server's own samples, checked, as a federation of one.
         x, y = map(torch.as_tensor, validation)
@@ -122,6 +125,8 @@ class FlowerStrategy(Strategy):
         self._gather(self.alike and start is None)
         setting = self.server, self, self.strategy, self.local, self.theta, self.own.test
         self.training = Training(*setting)
+        if start is not None:
+            check_start(start, self.training.made_from, self.rounds)
         done = 0 if start is None else len(start.accuracy) - 1
         # Without a new round, this judges the first model, or checks the history and continues it.
         self.training.run(min(done, self.rounds), start)
@@ -133,11 +138,10 @@ class FlowerStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Tasks for the clients that the book's strategy selects, as far as they are online."""
-        log, training = self.training.log, self.training
+        log = self.training.log
         self.grid, t = grid, log.rounds + 1
         # A function of the state, so `one_round` gets the same answer when it asks again.
-        asked = self.strategy.select(training.told, log.state, t)
-        chosen = distinct_ids("clients", asked, self.server.clients).tolist()
+        chosen = self.strategy.select(self.server, log.state, t).tolist()
         # A server without a connection must not use up rounds.
         self._wait(t, self.timeout, lambda: not chosen or self._online() & set(chosen))
         shared: dict[str, Any] = prefixed("local.", vars(self.local))
@@ -185,18 +189,19 @@ class FlowerStrategy(Strategy):
         return self.table[SIZE]
 
     @property
-    def memory(self) -> Tensor:
+    def memory(self) -> fl.State:
         """What a history stores of clients, [2, K]: sizes, and the round of their last change."""
-        return self.table.clone()
+        return {"clients": self.table.clone()}
 
-    def restore(self, memory: Tensor) -> None:
+    def restore(self, memory: fl.State) -> None:
         """Continue with these sizes and rounds."""
-        self.table = memory.clone()
+        self.table = memory["clients"].clone()
 
     def made_from(self) -> dict[str, str]:
         """The settings of the training that the server knows."""
         net, clients = self.server.net, str(self.server.clients)
-        return made_from(self.own, net, self.local, self.server.seed) | {"clients": clients}
+        decided = of_clients(self.own, net, self.local, self.server.seed, written_to(self.own))
+        return decided | {"clients": clients}
 
     def updates(
         self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor

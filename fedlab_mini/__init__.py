@@ -24,18 +24,17 @@ from .engine.history import History
 from .engine.local import LocalSGD
 from .engine.model import Model
 from .engine.networks import logistic, mlp
-from .engine.simulate import simulate
-from .engine.train import local_updates, train
 from .games.closed_forms import additive, glove, quadratic
 from .games.game import Game, all_coalitions
 from .games.kernel import kernel
 from .games.sampling import guided, permutation, truncated
 from .games.shapley import alone, banzhaf, exact, leave_one_out
 from .games.training_games import retraining_game, round_game
+from .gate.judging import removal_curves
+from .gate.training import local_updates, simulate, train
 from .judge import evidence as evidence
 from .judge.draws import score_intervals
 from .judge.metrics import detection_auc, kendall, spearman
-from .judge.removal import removal_curves
 from .judge.score import score
 from .methods.cgsv import CGSV, cosine_game, cosines
 from .methods.fedavg import FedAvg
@@ -44,6 +43,7 @@ from .methods.label_standardisation import LabelStandardisation
 from .methods.reinforce import FLDVE, FRCCE, DVRLRemoval
 from .methods.round_scores import RoundScore
 from .methods.sfedavg import SFedAvg, class_relevance
+from .version import __version__ as __version__
 from .worlds import attacks as attacks
 from .worlds.cases import four_hospitals, six_clinics
 from .worlds.corrupt import FlipLabels, RelabelAs, SwapLabels
@@ -51,8 +51,6 @@ from .worlds.data import Dataset, load
 from .worlds.federation import Federation, federation
 from .worlds.partition import IID, DirichletLabels, DirichletSizes, SortedShards
 from .worlds.scenarios import irrelevant_digits, noisy_digits, skewed_digits, spam
-
-__version__ = "2.0.0"
 
 # At most sixty; book/api.md lists them by chapter.
 __all__ = ["CGSV", "FLDVE", "FRCCE", "IID", "DVRLRemoval", "Dataset", "DirichletLabels"]

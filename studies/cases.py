@@ -16,10 +16,10 @@ from torch import Tensor
 
 import fedlab_bench as fb  # registers the scores of the bench  # noqa: F401
 import fedlab_mini as fm
-from fedlab_mini.engine import guard
 from fedlab_mini.engine.minibatches import Shuffles
 from fedlab_mini.engine.outputs import judged
 from fedlab_mini.engine.simulate import Block, Simulation
+from fedlab_mini.gate.training import starting_model
 from fedlab_mini.worlds.data.dataset import Samples
 from fedlab_mini.worlds.data.heart import HOSPITALS
 
@@ -100,7 +100,7 @@ def worths(
     """
     fed, local = case.fed, case.local
     coalitions = fm.all_coalitions(fed.clients)
-    net, theta = guard.starting_model(fed, case.net, max(lengths), local, seed)
+    net, theta = starting_model(fed, case.net, max(lengths), local, seed)
     shuffles = Shuffles(fed, local, seed)
     simulation = Simulation(fed, net, theta, shuffles, "accuracy", "validation", last=True)
     found = defaultdict(list)

@@ -21,9 +21,9 @@ from fedlab_mini.engine.local import LocalSGD, Shuffles, round_updates
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.rounds import Round, Server, Strategy, copied
-from fedlab_mini.engine.train import train
 from fedlab_mini.games import round_tables as tables
 from fedlab_mini.games import shapley
+from fedlab_mini.gate.training import train
 from fedlab_mini.methods.cgsv import CGSV
 from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.methods.round_scores import RoundValue, Taylor

@@ -17,9 +17,9 @@ from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.rounds import Round, Server, State, Step
-from fedlab_mini.engine.train import train
 from fedlab_mini.games import shapley
 from fedlab_mini.games.training_games import round_game
+from fedlab_mini.gate.training import train
 from fedlab_mini.judge.metrics import spearman
 from fedlab_mini.judge.score import Watch
 from fedlab_mini.methods.cgsv import CGSV, cosines

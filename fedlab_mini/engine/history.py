@@ -67,15 +67,15 @@ class History:
     accuracy, loss [T + 1]  on the test set; index 0 is before training. If the model has a metric,
                             accuracy is that metric; it is NaN if there are no classes
     scores, weights [T, K]  contribution after each round; aggregation weight in each round
-    selected [T, K]         which clients were selected
-    changes                 source of the last three: each round's entries, for some clients only
+    selected, named [T, K]  which clients were selected; which ones a defence accused
+    changes                 source of the last four: each round's entries, for some clients only
     theta [P]               the final model; cost: see ``Cost``
     state                   the strategy's state at the end
     strategy                the strategy that was used; None if the history was loaded
     labels [n]              all clients' labels at the end; they differ from the federation's only
                             if a message of the strategy made clients change them
     last_step [P], memory, limit  for the next round: what the last round added to the model, what
-                            the clients have changed, and the greatest length of a usable update
+                            the clients remember, and the greatest length of a usable update
     made_from               a function that says what decided the training: {part: text or hash}
     """
 
@@ -89,7 +89,7 @@ class History:
     state: State
     labels: Tensor
     last_step: Tensor
-    memory: Tensor
+    memory: State
     limit: float
     made_from: Callable[[], Mapping[str, str]]
 
@@ -107,6 +107,11 @@ class History:
     def selected(self) -> Tensor:
         """Which clients were selected in each round, [T, K]."""
         return table(self.changes["selected"], self.clients, kept=False)
+
+    @cached_property
+    def named(self) -> Tensor:
+        """Which clients a defence accused in each round, [T, K]."""
+        return table(self.changes["named"], self.clients, kept=False)
 
     @property
     def rounds(self) -> int:
@@ -156,7 +161,9 @@ class History:
         except ValueError as error:
             raise ValueError(f"save: {error}") from None
         arrays = {name: to_numpy(getattr(self, name)) for name in TENSORS}
-        arrays |= {f"state.{name}": to_numpy(part) for name, part in self.state.items()}
+        for whose in ("state", "memory"):
+            held: State = getattr(self, whose)
+            arrays |= {f"{whose}.{name}": to_numpy(part) for name, part in held.items()}
         numbers = [self.clients, self.limit, *vars(self.cost).values()]
         arrays |= {"made_from": np.array(words), "numbers": np.array(numbers)}
         for name, changes in self.changes.items():
@@ -182,21 +189,25 @@ class History:
         except (KeyError, ValueError) as error:
             raise ValueError(f"path: {path} holds no history ({error})") from error
         clients, limit, client_epochs, model_evaluations, seconds = numbers.tolist()
-        prefix = "state."
+
+        def held(whose: str) -> State:
+            return {n.removeprefix(whose): p for n, p in parts.items() if n.startswith(whose)}
+
         return History(
             **tensors,
             changes=changes,
             clients=int(clients),
             strategy=None,
             cost=Cost(client_epochs, int(model_evaluations), seconds),
-            state={n.removeprefix(prefix): p for n, p in parts.items() if n.startswith(prefix)},
+            state=held("state."),
+            memory=held("memory."),
             limit=limit,
             made_from=partial(dict, words),
         )
 
 
-TENSORS = ("accuracy", "loss", "theta", "labels", "last_step", "memory")
-NOTED = ("scores", "weights", "selected")  # noted for each round and client
+TENSORS = ("accuracy", "loss", "theta", "labels", "last_step")
+NOTED = ("scores", "weights", "selected", "named")  # noted for each round and client
 
 
 def _changes(name: str, arrays: Mapping[str, Tensor]) -> Changes:
@@ -214,7 +225,7 @@ class Log:
 
     theta: Tensor
     last_step: Tensor
-    memory: Tensor
+    memory: State
     state: State
     limit: float
     accuracy: list[Tensor] = field(default_factory=list)
@@ -222,6 +233,7 @@ class Log:
     scores: Changes = field(default_factory=list)
     weights: Changes = field(default_factory=list)
     selected: Changes = field(default_factory=list)
+    named: Changes = field(default_factory=list)
     # [K], all scores after the last round; empty before the first round
     last_scores: Tensor = field(default_factory=lambda: torch.empty(0))
     client_epochs: float = 0.0
@@ -234,7 +246,7 @@ class Log:
         return Log(
             theta=start.theta.to(fresh.theta, copy=True),
             last_step=start.last_step.to(fresh.theta, copy=True),
-            memory=start.memory.to(fresh.memory, copy=True),
+            memory={n: part.to(fresh.theta.device, copy=True) for n, part in start.memory.items()},
             state={n: start.state[n].to(part.device, copy=True) for n, part in fresh.state.items()},
             limit=start.limit,
             accuracy=list(start.accuracy),
@@ -243,6 +255,7 @@ class Log:
             scores=list(start.changes["scores"]),
             weights=list(start.changes["weights"]),
             selected=list(start.changes["selected"]),
+            named=list(start.changes["named"]),
             **vars(start.cost),
         )
 
@@ -271,7 +284,7 @@ class Log:
             state=copied(self.state),
             labels=labels.clone(),
             last_step=self.last_step,
-            memory=self.memory.clone(),
+            memory=copied(self.memory),
             limit=self.limit,
             made_from=made_from,
         )

@@ -18,13 +18,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..parse.checks import reals
 from ..streams import LOCK, no_denormals, one_thread, stream
+from ..worlds.attacks import Known
 from ..worlds.federation import Federation
 from .alone import Alone
 from .minibatches import LocalSGD, Plan, Shuffles
 from .model import Model
 from .outputs import CACHE, numbers_per_sample, parts, stacked_outputs
+from .rounds import State, copied
 
 __all__ = ["LocalSGD", "Shuffles", "finite_rows", "train_rows"]
 
@@ -80,12 +81,11 @@ def client_updates(
     participants: Participants,
     shuffles: Shuffles,
     t: int,
-    last_steps: Tensor,
     out: Tensor | None = None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The updates that the participants [R] send in round ``t``, after attacks, stack by stack.
+    """The honest updates of the participants [R] in round ``t``, stack by stack.
 
-    thetas, last_steps [B, P]  the model of each run, and what its server added to it last
+    thetas [B, P]  the model of each run
     out     [R, P] memory for the updates; without it the next stack overwrites them, so that only
             one stack is in memory
     yields  (positions [rows] among the participants, updates [rows, P])
@@ -107,10 +107,6 @@ def client_updates(
     lr = shuffles.local.rate(t)
     stacks = train_rows(fed, net, thetas, run, entry, plan, lr, out=place, shuffles=shuffles)
     for stack_rows, updates in stacks:
-        # In place, before anything is copied, so that nobody sees an attacker's honest update.
-        if fed.attacks:
-            rows_of = client[stack_rows], last_steps, run[stack_rows]
-            attack(fed, updates, *rows_of, shuffles.seed, t)
         if out is not None and not in_order:
             out[stack_order[stack_rows]] = updates
         yield stack_order[stack_rows], updates
@@ -125,16 +121,22 @@ def round_updates(
     t: int,
     last_step: Tensor,
     memory: UpdateMemory | None = None,
+    states: AttackStates | None = None,
 ) -> Tensor:
-    """The updates [m, P] that the clients ``ids`` [m] send in round ``t`` of one training run."""
-    sizes = torch.from_numpy(shuffles.sizes[ids.numpy()])
+    """The updates [m, P] that the clients ``ids`` [m] send in round ``t`` of one training run.
+
+    memory  is used again; states  what attacks have stored so far: updated
+    """
+    sizes, seed = torch.from_numpy(shuffles.sizes[ids.numpy()]), shuffles.seed
     everybody = Participants(torch.zeros_like(ids), ids, sizes)
     # [m, P], filled stack by stack while the loop below exhausts the generator
     updates = (memory or UpdateMemory()).lend(len(ids), theta)
-    given = fed, net, theta[None], everybody, shuffles, t, last_step[None]
     with one_thread():
-        for _ in client_updates(*given, out=updates):
+        for _ in client_updates(fed, net, theta[None], everybody, shuffles, t, out=updates):
             pass
+        if fed.attacks:
+            models = theta[None], last_step[None]
+            attack(fed, updates, everybody, *models, {} if states is None else states, seed, t)
     return updates
 
 
@@ -162,27 +164,46 @@ class UpdateMemory:
         return torch.from_numpy(array)
 
 
+AttackStates = dict[tuple[int, int], State]  # what each attack remembers, by (run, client)
+
+
 def attack(
     fed: Federation,
     updates: Tensor,
-    ids: Tensor,
+    participants: Participants,
+    thetas: Tensor,
     last_steps: Tensor,
-    run: Tensor,
+    states: AttackStates,
     seed: int,
     t: int,
 ) -> None:
-    """Let the attackers among the clients ``ids`` [m] change their rows of ``updates``, in place.
+    """Let the attackers change their rows of the honest ``updates`` [R, P], in place.
 
-    run [m]  the run of each row; an attacker knows its run's last step, from ``last_steps`` [B, P]
+    thetas, last_steps [B, P] of each run; states  what each attack has stored so far: updated
     """
+    run, client, _ = participants
+    # Whoever looks around sees honest rows, also those of other attackers.
+    around = any(attacker.looks_around for attacker in fed.attacks.values())
+    honest = updates.clone() if around else updates
     for client_id, attacker in fed.attacks.items():
-        for row in (ids == client_id).nonzero().flatten().tolist():
-            # Copies, because an attack that a user has written may work in place.
-            honest, last_step = updates[[row]], last_steps[run[[row]]]
-            # One random stream for each client and round, so all runs have the same noise.
-            sent = attacker(honest, last_step, stream(seed, "attack", t, client_id))
-            attack_name, shape = f"attack of client {client_id}", list(honest.shape)
-            updates[row] = reals(attack_name, sent, shape, dtype=updates.dtype, finite=False)[0]
+        for row in (client == client_id).nonzero().flatten().tolist():
+            of_run = int(run[row])
+            seen = run == of_run if attacker.looks_around else torch.tensor([row])
+            known = Known(
+                t,
+                client_id,
+                thetas[of_run].clone(),
+                last_steps[of_run].clone(),
+                client[seen],
+                honest[seen.to(honest.device)],
+                *fed.client(client_id),
+                copied(states.get((of_run, client_id), {})),
+                # One random stream for each client and round, so all runs have the same noise.
+                stream(seed, "attack", t, client_id),
+            )
+            updates[row] = attacker.sent(known)
+            if known.state:
+                states[of_run, client_id] = known.state
 
 
 def train_rows(

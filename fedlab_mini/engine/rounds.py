@@ -68,12 +68,14 @@ class Step(NamedTuple):
     theta [P]  the next global model; weights [m] of the round's participants in it
     state      all that later rounds depend on
     evaluated  how many models were evaluated on the validation samples: the cost
+    named      ids of clients that a defence accuses; it decides nothing, the history keeps it
     """
 
     theta: Tensor
     weights: Tensor
     state: State
     evaluated: int = 0
+    named: tuple[int, ...] = ()
 
 
 class Message(Protocol):
@@ -124,15 +126,6 @@ class Strategy(Protocol):
         ...
 
 
-class ReadOnly(dict[str, Tensor]):
-    """A state for methods that may only read it."""
-
-    def __setitem__(self, name: str, value: Tensor) -> None:
-        raise ValueError(
-            f'state["{name}"]: can be changed only in the state that step or heard returns'
-        )
-
-
 def copied(state: State) -> State:
     """A copy of the state that shares no memory with it."""
     return {name: tensor.clone() for name, tensor in state.items()}
@@ -142,18 +135,18 @@ class Workers(Protocol):
     """The clients' side of a round: the interface through which a server reaches its K clients.
 
     sizes [K]  how many samples each client holds; any number for a client that never answers
-    memory     the clients' data that a history must store; ``restore`` loads it again
+    memory     what a history must store of the clients, tensors by name; ``restore`` loads it again
     labels     all clients' labels at the end, if this process has them; otherwise empty
     """
 
     @property
     def sizes(self) -> Tensor: ...
     @property
-    def memory(self) -> Tensor: ...
+    def memory(self) -> State: ...
     @property
     def labels(self) -> Tensor: ...
 
-    def restore(self, memory: Tensor) -> None: ...
+    def restore(self, memory: State) -> None: ...
 
     @property
     def made_from(self) -> Callable[[], dict[str, str]]:

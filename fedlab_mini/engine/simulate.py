@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import os
 import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,17 +18,28 @@ import torch
 from joblib import delayed
 from torch import Tensor
 
-from ..parse.checks import array, choice, flag, instance
 from ..streams import one_thread
 from ..worlds.federation import Federation
-from . import guard, progress
+from . import left_out, progress
 from .files import Cache
-from .local import Participants, client_updates, limit_of, samples_used, usable
+from .local import (
+    AttackStates,
+    Participants,
+    attack,
+    client_updates,
+    limit_of,
+    samples_used,
+    usable,
+)
 from .minibatches import LocalSGD, Shuffles
 from .model import Model
-from .objective import Metric, check_metric
+from .objective import Metric
 from .outputs import judged
 from .sweep import block_size, spread
+from .train import of_clients, written_to
+
+# (updates [m, P], samples [m]) -> the step [P] that is added to the model.
+Rule = Callable[[Tensor, Tensor], Tensor]
 
 
 def simulate(
@@ -35,12 +47,13 @@ def simulate(
     net: Model,
     participation: Tensor,
     *,
-    local: LocalSGD | None = None,
+    local: LocalSGD = LocalSGD(),  # noqa: B008
     seed: int = 0,
     metric: Metric = "accuracy",
     on: str = "validation",
     theta: Tensor | None = None,
     last: bool = False,
+    rule: Rule | None = None,
     cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> Tensor:
@@ -51,6 +64,8 @@ def simulate(
     metric, on   "accuracy", "loss" or a function of (outputs, labels), on the server's
                  "validation" or "test" samples
     last         evaluate the final models only
+    rule         a function of a round's updates [m, P] and their clients' samples [m] that returns
+                 the step [P], such as a median; by default their mean weighted by samples
     cache        folder for finished blocks; a run that was killed continues from them
     n_jobs       number of processes, through joblib; each takes blocks of up to 32 runs (128 if
                  some client uses only a share of its data). None: one process, or what
@@ -62,22 +77,15 @@ def simulate(
                  ``train`` (``local.usable``); a warning at the end names their clients
     cost         client epochs: sum of shares x epochs; memory: one block of runs, for any B and K
     """
-    local = LocalSGD() if local is None else local
-    instance("fed", fed, Federation, "a Federation")
-    check_metric("metric", metric)
-    choice("on", on, ("validation", "test"))
-    last = flag("last", last)
-    participation = check_participation(participation, fed.clients)
-    _runs, rounds, _clients = participation.shape
-    net, theta = guard.starting_model(fed, net, rounds, local, seed, theta)
-    guard.warn_unusable_data(fed)
-    judged(net, theta[None], *fed.server(on), metric)  # a metric that fails does so before training
-    simulation = Simulation(fed, net, theta, Shuffles(fed, local, seed), metric, on, last)
+    theta = net.init(seed, dtype=fed.x.dtype, device=fed.x.device) if theta is None else theta
+    left_out.warn_unusable_data(fed)
+    simulation = Simulation(fed, net, theta, Shuffles(fed, local, seed), metric, on, last, rule)
     blocks = participation.split(block_size(fed, net, theta, participation, local))
     folder = None
     if cache is not None:
-        work = guard.made_from(fed, net, local, seed)
-        folder = Cache(cache, ("simulate", work, theta, metric, on, last))
+        work = of_clients(fed, net, local, seed, written_to(fed))
+        settings = ("simulate", work, theta, metric, on, last)
+        folder = Cache(cache, settings if rule is None else (*settings, rule))
     finished = [None if folder is None else folder.load(block) for block in blocks]
     found = {place: done for place, done in enumerate(finished) if done is not None}
     missing = [place for place in range(len(blocks)) if place not in found]
@@ -91,10 +99,10 @@ def simulate(
         bar.update()
     bar.close()
     done = [found[place] for place in range(len(blocks))]
-    left_out = np.flatnonzero(np.any([block["left_out"] for block in done], 0)).tolist()
-    if left_out:
+    unused = np.flatnonzero(np.any([block["left_out"] for block in done], 0)).tolist()
+    if unused:
         warnings.warn(
-            f"client {guard.names(left_out)} sent updates that are not finite or far too long in "
+            f"client {left_out.names(unused)} sent updates that are not finite or far too long in "
             "some runs; they were left out of those rounds",
             stacklevel=2,
         )
@@ -112,6 +120,7 @@ class Simulation:
     metric: Metric
     on: str
     last: bool
+    rule: Rule | None = None
 
     def run_block(self, participation: Tensor) -> dict[str, Tensor]:
         """All rounds of runs [b, T, K]: values [b, T], and which clients were left out [K]."""
@@ -142,6 +151,10 @@ class Block:
         self.last_steps = torch.zeros_like(self.thetas)
         self.limit = limit_of(simulation.theta)
         self.left_out = torch.zeros(self.fed.clients, dtype=torch.bool)
+        self.attack_states: AttackStates = {}
+        # A rule needs all updates of a round at once, and so do attacks that look around.
+        around = (attacker.looks_around for attacker in self.fed.attacks.values())
+        self.rule, self.at_once = simulation.rule, simulation.rule is not None or any(around)
 
     def one_round(self, shares: Tensor, t: int) -> None:
         """Train all clients with a share [b, K] above 0; add each run's weighted mean update."""
@@ -152,9 +165,7 @@ class Block:
         # Chapter 1, step 4: for every run the sum of n_k delta_k, divided by the sum of n_k below.
         steps = torch.zeros_like(self.thetas)
         samples = torch.zeros(len(steps), dtype=steps.dtype)
-        for positions, updates in client_updates(
-            self.fed, self.net, self.thetas, participants, self.shuffles, t, self.last_steps
-        ):
+        for positions, updates in self._sent(participants, t):
             runs = run[positions]
             weights = participants.samples[positions].to(steps.dtype)
             good = usable(updates, self.limit)
@@ -163,6 +174,9 @@ class Block:
                 weights = weights * good
                 updates = updates.where(good.to(updates.device)[:, None], 0)
                 self.left_out[client[positions][~good]] = True
+            if self.rule is not None:
+                self._by_rule(steps, runs, updates, weights)
+                continue
             # In place to save memory; the next stack overwrites these updates anyway.
             weighted = updates.mul_(weights.to(updates)[:, None])
             # [rows, P] -> [b, P]; steps[runs] += weighted would add only one client of each run.
@@ -172,10 +186,27 @@ class Block:
         self.last_steps = steps.div_(samples.clamp(min=1)[:, None].to(steps))
         self.thetas += self.last_steps
 
+    def _sent(self, participants: Participants, t: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """What the participants send, stack by stack or all at once; see ``client_updates``."""
+        given = self.fed, self.net, self.thetas, participants, self.shuffles, t
+        stacks: Iterable[tuple[Tensor, Tensor]] = client_updates(*given)
+        if self.at_once:
+            everybody = torch.arange(len(participants.client))
+            updates = self.thetas.new_empty(len(everybody), self.net.P)
+            for _ in client_updates(*given, out=updates):
+                pass
+            stacks = [(everybody, updates)]
+        for positions, updates in stacks:
+            if self.fed.attacks:
+                those = Participants(*(part[positions] for part in participants))
+                models = self.thetas, self.last_steps
+                attack(self.fed, updates, those, *models, self.attack_states, self.shuffles.seed, t)
+            yield positions, updates
 
-def check_participation(participation: Tensor, clients: int) -> Tensor:
-    """A participation tensor [B, T, K] of shares, checked; TypeError or ValueError if wrong."""
-    shares = array("participation", participation, ["B", "T", clients])
-    if not ((shares >= 0) & (shares <= 1)).all():
-        raise ValueError("participation: shares must lie in [0, 1]")
-    return shares.cpu()
+    def _by_rule(self, steps: Tensor, runs: Tensor, updates: Tensor, weights: Tensor) -> None:
+        """Put each run's step [P] by the rule into ``steps`` [b, P]; weight 0: left out."""
+        assert self.rule is not None
+        for run in runs.unique().tolist():
+            rows = (runs == run) & (weights > 0)
+            if rows.any():
+                steps[run] = self.rule(updates[rows.to(updates.device)], weights[rows])

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from ..engine.fit import labels_for, output_count
-from ..engine.guard import starting_model
 from ..engine.local import LocalSGD
 from ..engine.model import Model
 from ..engine.objective import Metric, check_metric
@@ -116,6 +115,8 @@ def retraining_game(
     local = LocalSGD() if local is None else local
     # A copy, so that no warning says that the training starts anew: in a game all do.
     net = frozen(checks.instance("net", net, Model, "fm.Model(module)"))
+    from ..gate.training import starting_model
+
     net, _ = starting_model(fed, net, rounds, local, seed)
     fed.server(on)
     # A copy, so that later changes to the clients do not change the game.

@@ -24,7 +24,7 @@ def gated(function: Function, **parsers: Parser) -> Function:
     """
     signature = inspect.signature(function)
 
-    @functools.wraps(function)
+    @documented_by(function)
     def public(*args: Any, **options: Any) -> Any:
         try:
             given = signature.bind(*args, **options)
@@ -38,3 +38,10 @@ def gated(function: Function, **parsers: Parser) -> Function:
     # Other processes find the function by its module, as they do for a class of namedtuple.
     public.__module__ = sys._getframe(1).f_globals["__name__"]
     return public  # type: ignore[return-value]
+
+
+def documented_by(function: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Give a public function the name, docstring and signature of the core's function."""
+    # Not its module: other processes would find the core's function there.
+    named: Any = functools.wraps(function, assigned=("__name__", "__qualname__", "__doc__"))
+    return named

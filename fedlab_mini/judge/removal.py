@@ -18,10 +18,9 @@ from ..engine.local import LocalSGD
 from ..engine.model import Model
 from ..engine.objective import Metric
 from ..engine.simulate import simulate
-from ..parse.checks import by_id, instance, number, reals, whole
 from ..streams import stream
 from ..worlds.federation import Federation
-from .metrics import Scores, as_scores, ranks
+from .metrics import ranks
 
 if TYPE_CHECKING:
     import pandas
@@ -46,11 +45,11 @@ class RemovalCurves:
 def removal_curves(
     fed: Federation,
     net: Model,
-    scores: Scores,
+    scores: Tensor,
     fractions: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
     *,
     rounds: int,
-    local: LocalSGD | None = None,
+    local: LocalSGD = LocalSGD(),  # noqa: B008
     seed: int = 0,
     metric: Metric = "accuracy",
 ) -> RemovalCurves:
@@ -60,16 +59,8 @@ def removal_curves(
     are one ``simulate`` call of 2 F runs, judged on the server's test set. The seed draws the order
     in which clients with tied scores are removed
     """
-    instance("fed", fed, Federation, "a Federation")
-    scores = as_scores("scores", by_id("scores", scores, range(fed.clients)))
-    if len(scores) != fed.clients:
-        wanted = f"one for each of {fed.clients} clients"
-        raise ValueError(f"scores: expected {wanted}, got {len(scores)}")
-    shares = reals("fractions", fractions, ["F"], dtype=torch.float64).tolist()
-    shares = [number("fractions", share, 0, 1, ends="[)") for share in shares]
-    rounds = whole("rounds", rounds)
     # A little is added, so that 0.3 of ten clients is three in spite of rounding.
-    removed = torch.tensor([math.floor(share * fed.clients + 1e-9) for share in shares])
+    removed = torch.tensor([math.floor(share * fed.clients + 1e-9) for share in fractions])
     present = _present(scores, removed, seed)
     # The remaining clients participate in every round.
     participation = present.flatten(0, 1)[:, None].expand(-1, rounds, -1)

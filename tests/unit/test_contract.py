@@ -76,7 +76,7 @@ BROKEN = {
         lambda: stating(mood=torch.ones(3))
     ),
     r'round 1: Mine.step: .* state\["total"\], got 3': lambda: stating(total=3),
-    r"round 1: Rude.step or watch writes into round.updates, which others read": Rude,
+    r"round 1: Rude.step writes into round.updates, which others read": Rude,
     r'state\["total"\]: can be changed only in the state that step or heard returns': RudeSelection,
     r'RudeScores: select, message or scores writes into state\["total"\]': RudeScores,
 }

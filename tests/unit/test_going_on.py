@@ -191,7 +191,7 @@ def test_a_start_that_does_not_fit_is_refused_by_what_differs(monkeypatch, tmp_p
                 run(**given, start=start)
     with pytest.raises(ValueError, match=r"^start: holds 2 rounds, more than rounds=1$"):
         run(fm.CGSV(), rounds=1, start=live)
-    monkeypatch.setattr(fm, "__version__", "0.0.0")
+    monkeypatch.setattr("fedlab_mini.engine.train.__version__", "0.0.0")
     with pytest.raises(ValueError, match=r"^start: .* in version \(\d.*, now 0\.0\.0\)$"):
         run(fm.CGSV(), start=loaded)
 
