@@ -18,6 +18,7 @@ from torch import Tensor
 import fedlab_mini as fm
 from fedlab_mini.engine.files import described
 from fedlab_mini.engine.fit import labels_for, output_count
+from fedlab_mini.engine.left_out import names
 from fedlab_mini.engine.local import round_updates
 from fedlab_mini.engine.minibatches import Shuffles
 from fedlab_mini.engine.outputs import twin
@@ -47,6 +48,12 @@ def client_app(
     """
     if not (isinstance(load, fm.Federation) or callable(load)):
         raise TypeError(f"load: expected a function or a Federation, got {shown(load)}")
+    attacks = load.attacks if isinstance(load, fm.Federation) else {}
+    if curious := [k for k, attack in attacks.items() if attack.looks_around]:
+        raise ValueError(
+            f"load: the attack of client {names(curious)} reads what other clients send, or "
+            "remembers; a node sees its own update only"
+        )
     net = twin(instance("net", net, fm.Model, "fm.Model(module)"))
     app = ClientApp()
 

@@ -27,7 +27,7 @@ from .model import Model
 from .outputs import CACHE, numbers_per_sample, parts, stacked_outputs
 from .rounds import State, copied
 
-__all__ = ["LocalSGD", "Shuffles", "finite_rows", "train_rows"]
+__all__ = ["LocalSGD", "Shuffles", "train_rows"]
 
 STACK = 5 << 20  # bytes of parameters trained in one stack; they fit into the cache
 # Minibatch places whose tables are made at a time; enough for all steps of most stacks.
@@ -261,18 +261,6 @@ def new_stack(fed: Federation, net: Model, like: Tensor, plan: Plan, most: int) 
     if numbers_per_sample(net, fed.x, training=True):
         return ModuleStack(net, fed, like, most, batch)
     return Alone(net, fed, like, most)
-
-
-def finite_rows(updates: Tensor) -> Tensor:
-    """Which rows [m] of updates [m, P] hold no NaN and no infinite value."""
-    if updates.numel() == 0:
-        return torch.ones(len(updates), dtype=torch.bool)
-    # One fast pass: if a sum is finite, all its terms are.
-    finite = torch.isfinite(updates.sum(1))
-    if not finite.all():  # finite terms may overflow in a sum, so every value is checked
-        # Minimum and maximum of a row with a NaN are NaN, so they tell about all values.
-        finite = torch.isfinite(updates.amin(1)) & torch.isfinite(updates.amax(1))
-    return finite
 
 
 class Stack:

@@ -120,7 +120,7 @@ def score(
             model = record.theta(net, model, like)
             if model is None:  # nobody replied yet
                 continue
-            this = record.round(t, net, model, places)
+            this = Round(t, model, *record.of_round(t, net, model, places))
         _warn_of_masks(this, ids)
         model = watch(this)
         del this, record, entry  # before the next round is read

@@ -13,15 +13,12 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pickle import UnpicklingError
-from typing import IO, Any
+from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..engine.local import finite_rows
-from ..engine.model import Model
-from ..engine.rounds import Round
 from .checks import array, by_id, dims, distinct_ids, home, ids_of, reals, shown, wholes
 from .ids import client_ids, told_apart
 
@@ -29,6 +26,26 @@ KEYS = ("t", "theta", "updates", "models", "clients", "sizes")
 # Statistics of normalising layers, which a state dict may hold besides the parameters of net.
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 MOST_SAMPLES = 2**53  # of a round: above this, a sum of sizes is not exact
+
+
+class Parameters(Protocol):
+    """What a record is read for: the shapes of a model's parameters, and its module."""
+
+    @property
+    def P(self) -> int: ...
+    @property
+    def shapes(self) -> Mapping[str, torch.Size]: ...
+
+    module: nn.Module
+
+
+class Rows(NamedTuple):
+    """A round's rows: ids of clients [m], samples [m], updates [m, P], ids without a usable one."""
+
+    clients: Tensor
+    sizes: Tensor
+    updates: Tensor
+    missing: Tensor
 
 
 @dataclass(frozen=True)
@@ -99,7 +116,7 @@ class Record:
             raise ValueError(f"{label}: {number} after {last}; give the rounds in increasing order")
         return number
 
-    def theta(self, net: Model, computed: Tensor | None, like: Tensor) -> Tensor | None:
+    def theta(self, net: Parameters, computed: Tensor | None, like: Tensor) -> Tensor | None:
         """The model before the round, recorded or computed; None if unknown and nobody replied."""
         label = f"{self.label}: theta"
         theta = computed
@@ -115,8 +132,10 @@ class Record:
             raise ValueError(f"{label}: holds NaN or infinite values")
         return theta
 
-    def round(self, t: int, net: Model, theta: Tensor, places: Mapping[Hashable, int]) -> Round:
-        """The record as a ``Round``, with ids as table rows; unusable updates count as missing."""
+    def of_round(
+        self, t: int, net: Parameters, theta: Tensor, places: Mapping[Hashable, int]
+    ) -> Rows:
+        """The rows of round ``t``, with ids as table rows; unusable updates count as missing."""
         client_names, count = self.ids(), len(self.rows)
         if len(client_names) != count:
             raise ValueError(
@@ -135,7 +154,9 @@ class Record:
         sizes = by_id(f"{self.label}: sizes", sizes, client_names) if named(sizes) else sizes
         most = MOST_SAMPLES // max(1, count)
         sizes = wholes(f"{self.label}: sizes", sizes, [count], 1, most).cpu()
-        usable = finite_rows(updates).cpu()
+        # One fast pass: if a sum is finite, all its terms are.
+        all_finite = bool(updates.sum().isfinite())
+        usable = torch.ones(count).bool() if all_finite else updates.isfinite().all(1).cpu()
         if not usable.all():
             usable_clients = zip(client_names, usable.tolist(), strict=True)
             broken = [client for client, is_usable in usable_clients if not is_usable]
@@ -143,7 +164,7 @@ class Record:
             warnings.warn(message, stacklevel=3)
             # Selecting rows copies all of them, so it is done only if necessary.
             updates = updates[usable.to(updates.device)]
-        return Round(t, theta, clients[usable], sizes[usable], updates, clients[~usable])
+        return Rows(clients[usable], sizes[usable], updates, clients[~usable])
 
 
 @contextlib.contextmanager
@@ -270,7 +291,7 @@ def all_clients(updates: Iterable[Any]) -> list[Hashable]:
     return sorted(seen) if only_numbers else list(seen)  # type: ignore[type-var]
 
 
-def flat(net: Model, label: str, value: Any) -> Tensor:
+def flat(net: Parameters, label: str, value: Any) -> Tensor:
     """All parameters as one vector [P], from a vector, state dict, list of arrays, or module.
 
     Entries that are not parameters of ``net``, such as running means, are ignored in a state dict,
@@ -348,7 +369,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) or getattr(value, "ndim", 1) == 0
 
 
-def parameter_rows(net: Model, label: str, value: Any) -> Tensor:
+def parameter_rows(net: Parameters, label: str, value: Any) -> Tensor:
     """Rows [m, P], from such an array or from a list of the parameters of m clients."""
     if not isinstance(value, list | tuple):
         return _parameters(label, value, ["m", net.P])
