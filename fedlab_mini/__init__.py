@@ -1,7 +1,7 @@
 """fedlab_mini: contribution evaluation in federated learning, one subpackage per concept.
 
 ``import fedlab_mini as fm`` gives the names of ``__all__``, which chapters use, and the modules
-``fm.attacks``, ``fm.evidence`` and ``fm.methods``. Nine files, read in this order, explain a round
+``fm.attacks``, ``fm.evidence`` and ``fm.methods``. Ten files, read in this order, explain a round
 of training:
 
 engine/plain.py        a round in its simplest form, one client after another
@@ -9,7 +9,8 @@ engine/rounds.py       what a server sees of a round, what a strategy is, how cl
 methods/fedavg.py      the strategy that all others inherit from
 engine/train.py        a round: select clients, train, leave out unusable updates, aggregate, record
 engine/minibatches.py  which samples form which minibatch
-engine/local.py        local training of many clients at once; which updates are usable
+engine/local.py        the updates of a round's clients, and which of them are usable
+engine/fast/stacks.py  local training of many clients at once
 engine/model.py        any module as a function of one flat vector
 engine/outputs.py      its outputs for many vectors at once, and what they are judged by
 engine/objective.py    the loss that training lowers, and the measures of a round

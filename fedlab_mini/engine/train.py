@@ -24,9 +24,10 @@ from ..version import __version__
 from ..worlds.data.dataset import Samples
 from ..worlds.federation import Federation
 from . import left_out, progress
+from .fast.stacks import UpdateMemory
 from .files import described
 from .history import History, Log
-from .local import AttackStates, UpdateMemory, limit_of, round_updates, usable
+from .local import AttackStates, limit_of, round_updates, usable
 from .minibatches import LocalSGD, Shuffles
 from .model import Model
 from .objective import Objective

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 import fedlab_mini as fm
-from fedlab_mini.engine.local import LocalSGD, Shuffles, rows_at_once
+from fedlab_mini.engine.fast.stacks import rows_at_once
+from fedlab_mini.engine.local import LocalSGD, Shuffles
 from fedlab_mini.engine.outputs import numbers_per_sample
 
 SIZES = (9, 1, 20, 33, 4, 16, 2, 40)  # last minibatches of many widths
@@ -29,7 +30,7 @@ def test_stacks_that_hold_what_fits_the_cache_train_and_judge_as_a_loop(
     thetas = net.init(1) + torch.randn(5, net.P, generator=noise, dtype=torch.float64) / 9
     judged = [plain.judge(net, theta, fed.test) for theta in thetas]
     for rows in (8, 3):
-        monkeypatch.setattr("fedlab_mini.engine.local.CACHE", rows * 8 * kept * 8)
+        monkeypatch.setattr("fedlab_mini.engine.fast.stacks.CACHE", rows * 8 * kept * 8)
         assert rows_at_once(fed, net, plan, 8) == rows
         updates = fm.local_updates(fed, net, thetas[0], local=local, seed=4)
         for k in range(fed.clients):

@@ -82,7 +82,7 @@ def test_a_run_does_not_depend_on_its_company_or_on_its_stack(make_fed, monkeypa
     for rows in (slice(0, 1), slice(7, 140, 9)):
         close(fm.simulate(fed, net, p[rows], metric="loss"), together[rows])
     for stack in (1, 3 * net.P * 8):
-        monkeypatch.setattr("fedlab_mini.engine.local.STACK", stack)
+        monkeypatch.setattr("fedlab_mini.engine.fast.stacks.STACK", stack)
         close(fm.simulate(fed, net, p[:9], metric="loss"), together[:9])
 
 

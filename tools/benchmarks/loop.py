@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 
 import fedlab_mini as fm
 from fedlab_mini.engine import plain
-from fedlab_mini.engine.local import STACK
+from fedlab_mini.engine.fast.stacks import STACK
 
 Order = Callable[[int, int], Tensor]  # (round, client) -> the order of the client's samples
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..parse.module import copied, trainable
-from ..streams import LOCK, stream
-from ..worlds.federation import Federation
-from .minibatches import Plan
-from .model import Model
-from .outputs import look
+from ...parse.module import copied, trainable
+from ...streams import LOCK, stream
+from ...worlds.federation import Federation
+from ..minibatches import Plan
+from ..model import Model
+from ..outputs import look
 
 
 class Alone:
