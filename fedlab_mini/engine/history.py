@@ -1,6 +1,6 @@
 """History: the record of a training run, while it runs and at its end, and its file on disk.
 
-Chapter 1 introduces it. Below: files, rounds. Above: train, guard.
+Chapter 1 introduces it. Below: files, rounds. Above: train.
 """
 
 from __future__ import annotations
