@@ -22,7 +22,7 @@ from fedlab_mini.worlds.attacks import FreeRide, Replay, Scale, SignFlip, Update
 from fedlab_mini.worlds.corrupt import FlipLabels
 from fedlab_mini.worlds.data import load
 from fedlab_mini.worlds.federation import Federation, federation
-from fedlab_mini.worlds.partition import DirichletLabels, LabelSplit, Split
+from fedlab_mini.worlds.partition import Alpha, DirichletLabels, LabelSplit, Split
 
 from .scenarios import CLIENTS, LEVELS, SCENARIOS, Made, Scenario, dealt, noisier_inputs
 
@@ -49,10 +49,7 @@ class even_dirichlet(LabelSplit):
     alpha is. source  [Hsu et al. 2019], who draw per client, over classes
     """
 
-    alpha: float
-
-    def __post_init__(self) -> None:
-        checks.store(self, alpha=checks.number("alpha", self.alpha, 1e-300, 1e300))
+    alpha: Alpha
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
         """See ``LabelSplit``; the remainder after division by the number of clients is unused."""

@@ -8,10 +8,12 @@ keeps pages below what `tests/site/test_reference.py` allows.
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sys
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from docutils import nodes
 from sphinx import addnodes
@@ -106,6 +108,17 @@ def rewrite(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[
         lines += [".. code-block:: pycon", "", *("   " + x for x in example.splitlines()), ""]
 
 
+def without_parsers(app: Any, function: Any, bound: bool) -> None:
+    """In a signature, a checked number is just a number: ``Annotated[float, ...]`` is float."""
+    # Some functions are built in, or have names of types that only type checkers import.
+    with contextlib.suppress(AttributeError, NameError, TypeError):
+        owner = function.__globals__.get(function.__qualname__.partition(".")[0])
+        # A dataclass's arguments are annotated by names that its bases' modules import.
+        modules = [sys.modules[kind.__module__] for kind in getattr(owner, "__mro__", ())[::-1]]
+        names = {name: value for module in modules for name, value in vars(module).items()}
+        function.__annotations__ = get_type_hints(function, localns=names)
+
+
 def without(html: str, unseen: set[str]) -> str:
     """The text without spans of some classes; what is inside them stays."""
     kept: list[bool] = []
@@ -151,6 +164,7 @@ def lead(app: Any, doctree: nodes.document, page: str) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     app.examples = examples(Path(app.srcdir) / "book/examples.txt")
+    app.connect("autodoc-before-process-signature", without_parsers)
     app.connect("autodoc-process-docstring", rewrite)
     app.connect("doctree-read", without_members, priority=400)  # before Sphinx reads contents
     app.connect("doctree-resolved", lead)

@@ -20,7 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..parse.checks import number, whole
+from ..parse.checks import whole
+from ..parse.settings import Count, Positive, Settings
 from ..streams import numbers, stream
 from ..worlds.federation import Federation
 
@@ -28,7 +29,7 @@ CROWD = 1000  # clients
 
 
 @dataclass(frozen=True)
-class LocalSGD:
+class LocalSGD(Settings):
     """Plain SGD on a client: ``epochs`` passes over its data in minibatches of ``batch`` samples.
 
     epochs  passes per round; batch  samples per step, or fewer at the end of a pass; lr  step size
@@ -37,20 +38,12 @@ class LocalSGD:
     raises  TypeError for values that are not numbers, ValueError for values that are not positive
     """
 
-    epochs: int = 1
-    batch: int = 32
-    lr: float = 0.1
-    steps: int | None = None
-    decay: float = 1.0
-    decay_every: int = 1
-
-    def __post_init__(self) -> None:
-        counts = ["epochs", "batch", "decay_every"] + ["steps"] * (self.steps is not None)
-        for setting in counts:
-            object.__setattr__(self, setting, whole(setting, getattr(self, setting)))
-        for setting in ("lr", "decay"):
-            positive = number(setting, getattr(self, setting), 0, ends="(]")
-            object.__setattr__(self, setting, positive)
+    epochs: Count = 1
+    batch: Count = 32
+    lr: Positive = 0.1
+    steps: Count | None = None
+    decay: Positive = 1.0
+    decay_every: Count = 1
 
     def rate(self, t: int) -> float:
         """Step size of round ``t`` (the first is 1); ValueError if ``decay`` makes it infinite."""

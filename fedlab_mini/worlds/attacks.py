@@ -12,6 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..parse import checks
+from ..parse.settings import NotNegative, Positive, Settings
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Known:
         return self.updates[self.clients == self.client][0]
 
 
-class UpdateAttack:
+class UpdateAttack(Settings):
     """What a client sends instead of its update: ``attack(updates, previous, generator)``.
 
     updates [m, P]   the honest updates, one row per attacking client
@@ -81,10 +82,7 @@ class UpdateAttack:
 class SignFlip(UpdateAttack):
     """Sends the reversed update: ``-strength * update``."""
 
-    strength: float = 1.0
-
-    def __post_init__(self) -> None:
-        checks.store(self, strength=checks.number("strength", self.strength, 0, ends="()"))
+    strength: Positive = 1.0
 
     def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
         return -self.strength * _matrix(updates)
@@ -94,10 +92,7 @@ class SignFlip(UpdateAttack):
 class FreeRide(UpdateAttack):
     """Trains nothing: sends Gaussian noise, of standard deviation ``noise`` in every parameter."""
 
-    noise: float = 1e-3
-
-    def __post_init__(self) -> None:
-        checks.store(self, noise=checks.number("noise", self.noise, 0))
+    noise: NotNegative = 1e-3
 
     def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
         updates = _matrix(updates)
@@ -112,9 +107,6 @@ class Scale(UpdateAttack):
     """Sends ``factor * update``: a large factor boosts the update, a small factor hides it."""
 
     factor: float
-
-    def __post_init__(self) -> None:
-        checks.store(self, factor=checks.number("factor", self.factor))
 
     def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
         return self.factor * _matrix(updates)

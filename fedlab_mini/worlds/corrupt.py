@@ -7,11 +7,13 @@ Chapter 1 uses it. The repr of a corruption says what it does; the federation ke
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Generator, Tensor
 
 from ..parse import checks
+from ..parse.settings import Natural, Settings, Share
 from .data.dataset import Samples, image
 
 Corrupted = tuple[Tensor, Tensor, Tensor]  # x [n, d], y [n], changed [n] bool
@@ -23,7 +25,7 @@ def differing(before: Samples, after: Samples) -> Tensor:
     return (new_x != x).flatten(1).any(1) | (new_y != y)
 
 
-class DataCorruption:
+class DataCorruption(Settings):
     """A change to a client's data: ``corruption(x, y, classes, generator)``.
 
     x [n, d] inputs, y [n] labels in 0..classes-1; returns new x, new y, and changed [n] (bool):
@@ -50,10 +52,7 @@ class DataCorruption:
 class FlipLabels(DataCorruption):
     """Exactly round(share * n) labels become another class, each other class equally likely."""
 
-    share: float
-
-    def __post_init__(self) -> None:
-        checks.store(self, share=checks.number("share", self.share, 0, 1))
+    share: Share
 
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         if classes < 2:
@@ -69,15 +68,8 @@ class FlipLabels(DataCorruption):
 class RelabelAs(DataCorruption):
     """round(share * n) random samples get the label ``target``; some may already have it."""
 
-    target: int
-    share: float = 1.0
-
-    def __post_init__(self) -> None:
-        checks.store(
-            self,
-            target=checks.whole("target", self.target, 0),
-            share=checks.number("share", self.share, 0, 1),
-        )
+    target: Natural
+    share: Share = 1.0
 
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         relabelled = _random_positions(self.share, y, generator)
@@ -120,17 +112,9 @@ class DeleteWords(DataCorruption):
     [F-RCCE: 20 % of the messages lose 20 % of their words]
     """
 
-    share: float
-    messages: float = 1.0
-    form: str = "counts"
-
-    def __post_init__(self) -> None:
-        checks.store(
-            self,
-            share=checks.number("share", self.share, 0, 1),
-            messages=checks.number("messages", self.messages, 0, 1),
-            form=checks.choice("form", self.form, ("counts", "tokens")),
-        )
+    share: Share
+    messages: Share = 1.0
+    form: Literal["counts", "tokens"] = "counts"
 
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         if x.ndim != 2 or (x < 0).any() or (x != x.round()).any():
@@ -153,21 +137,16 @@ class Backdoor(DataCorruption):
     size     side of the square in pixels
     """
 
-    target: int | None
-    share: float
+    target: Natural | None
+    share: Share
     shape: tuple[int, int, int]
     size: int = 3
 
     def __post_init__(self) -> None:
-        target = self.target
         shape = image("shape", self.shape)
-        checks.store(
-            self,
-            target=None if target is None else checks.whole("target", target, 0),
-            share=checks.number("share", self.share, 0, 1),
-            shape=shape,
-            size=checks.whole("size", self.size, 1, min(shape[1:])),
-        )
+        size = checks.whole("size", self.size, 1, min(shape[1:]))
+        checks.store(self, shape=shape, size=size)
+        super().__post_init__()
 
     def stamp(self, x: Tensor) -> Tensor:
         """x [n, d] with the square set to 1, as a new tensor; it tests a model with the trigger."""

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Generator, Tensor
 
 from ..parse import checks
+from ..parse.settings import Count, Settings, between
 
 Split = Callable[[Tensor, int, Generator], list[Tensor]]
+Alpha = Annotated[float, between(1e-300, 1e300)]
 
 
-class LabelSplit:
+class LabelSplit(Settings):
     """The base of the splits in this file: ``split(y, clients, generator)`` checks, deals, sorts.
 
     y [N] integers, number of clients K; returns K index tensors
@@ -55,11 +58,7 @@ class ByClass(LabelSplit):
     occur count. ValueError if a client would lack a class, or a class a client.
     """
 
-    classes_per_client: int = 1
-
-    def __post_init__(self) -> None:
-        count = checks.whole("classes_per_client", self.classes_per_client)
-        checks.store(self, classes_per_client=count)
+    classes_per_client: Count = 1
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
         dealt_shares: list[list[Tensor]] = [[] for _ in range(clients)]
@@ -102,11 +101,7 @@ class SortedShards(LabelSplit):
     [McMahan et al. 2017, Section 3]: with two shards, a client holds about two classes.
     """
 
-    shards_per_client: int = 2
-
-    def __post_init__(self) -> None:
-        count = checks.whole("shards_per_client", self.shards_per_client)
-        checks.store(self, shards_per_client=count)
+    shards_per_client: Count = 2
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
         _check_enough(y, clients, self.shards_per_client)
@@ -123,12 +118,8 @@ class SortedShards(LabelSplit):
 class Dirichlet(LabelSplit):
     """The base of both Dirichlet splits: ``alpha`` of the shares, and the least size of clients."""
 
-    alpha: float = 0.5
-    floor: int = 1
-
-    def __post_init__(self) -> None:
-        alpha = checks.number("alpha", self.alpha, 1e-300, 1e300)
-        checks.store(self, alpha=alpha, floor=checks.whole("floor", self.floor))
+    alpha: Alpha = 0.5
+    floor: Count = 1
 
     def sizes(self, total: int, clients: int, generator: Generator) -> list[int]:
         """Whole numbers with sum ``total``, from the rounded running sums of one sample [K].

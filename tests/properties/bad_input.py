@@ -111,13 +111,15 @@ def refusal(case: Case, error: Exception) -> str:
     return f"unclear {type(error).__name__}: {str(error)[:90]}"
 
 
+NUMBERS = ("float", "Share", "Positive", "NotNegative", "Alpha")
+WORDS = ("str", "PathLike", "Literal", "Weighting", "Baseline", "Sign")
 # What an annotation says of values of a kind, in the order in which kinds are asked.
 SAID: list[tuple[Any, tuple[str, ...]]] = [
     (type(None), ("None",)),
     (bool | np.bool_, ("bool",)),
-    (numbers.Integral, ("float", "int")),
-    (numbers.Number, ("float",)),
-    (str, ("str", "PathLike")),
+    (numbers.Integral, (*NUMBERS, "int", "Count", "Natural")),
+    (numbers.Number, NUMBERS),
+    (str, WORDS),
     (Mapping, ("Mapping",)),
     (FunctionType | torch.nn.Module, ("Callable", "Function", "Metric", "Split", "Module")),
     (
