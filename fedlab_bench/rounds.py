@@ -16,7 +16,7 @@ import numpy as np
 from fedlab_mini.engine.files import whole_file
 from fedlab_mini.engine.rounds import Round, Server, Step
 from fedlab_mini.gate.training import train
-from fedlab_mini.methods.fedavg import FedAvg
+from fedlab_mini.methods.fedavg import FedAvg, Weighting
 from fedlab_mini.parse.checks import home
 from fedlab_mini.streams import one_thread
 
@@ -79,7 +79,9 @@ class Recorded:
         return [folder / name for name in (*named, "server.npz")]
 
 
-def recorded(world: World, seed: int, purpose: int = RECORDED, weighting: str = "size") -> Recorded:
+def recorded(
+    world: World, seed: int, purpose: int = RECORDED, weighting: Weighting = "size"
+) -> Recorded:
     """Train once and keep every round; the bytes are equal on equal kinds of processors.
 
     purpose  decides the seed: that of the frozen bench, or that of another training run

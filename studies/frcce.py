@@ -16,6 +16,7 @@ from torch import Tensor
 
 import fedlab_mini as fm
 from fedlab_mini.engine.rounds import Round, Server, State, Step
+from fedlab_mini.methods.fedavg import Weighting
 from fedlab_mini.methods.policy import Policy, log_probability, scaled
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
@@ -279,7 +280,7 @@ class Removal(fm.FedAvg):
 
     value: Callable[[Round], Tensor]
     end: str = "nobody"
-    weighting: str = "uniform"
+    weighting: Weighting = "uniform"
 
     def step(self, server: Server, state: State, round: Round) -> Step:
         """The new global model [P]; see `FedAvg`."""

@@ -15,7 +15,6 @@ from torch import Tensor
 
 import fedlab_mini as fm
 from fedlab_mini.engine.rounds import Round, Server, State, Step
-from fedlab_mini.methods.fedavg import strategy
 from fedlab_mini.methods.label_standardisation import Inspection
 from fedlab_mini.show import plots
 from fedlab_mini.worlds.partition import Split
@@ -55,7 +54,7 @@ WIDE = {  # on MNIST: stable within 5 % and within 2 %
 }
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class AskAll(fm.LabelStandardisation):
     """Label standardisation that sends its message to all clients, not only to suspects."""
 
@@ -105,7 +104,7 @@ class Renaming:
         return self.names[y]
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ServerSide(fm.LabelStandardisation):
     """The server guesses a suspect's names from a confusion matrix and tells them.
 

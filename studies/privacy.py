@@ -23,7 +23,7 @@ from fedlab_mini.gate.training import train
 from fedlab_mini.judge.metrics import spearman
 from fedlab_mini.judge.score import Watch
 from fedlab_mini.methods.cgsv import CGSV, cosines
-from fedlab_mini.methods.fedavg import FedAvg, strategy
+from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.methods.round_scores import RoundScore, RoundValue, Scored, Taylor
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
@@ -47,7 +47,7 @@ VALUE, SECOND, LEFT = "Shapley", "second order", "leave one out"
 COSINE, FIRST = "cosine", "CGSV"  # the mean over all rounds; the paper's running score
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Cosine(RoundScore):
     """The cosine of every update with the round's step, as CGSV reads it, without its memory."""
 

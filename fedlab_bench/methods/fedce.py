@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-from functools import partial
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from fedlab_mini.engine.rounds import Round, Server, State
-from fedlab_mini.methods.fedavg import bounded, of_usual_size, strategy
+from fedlab_mini.methods.fedavg import bounded, of_usual_size
 from fedlab_mini.methods.round_scores import RoundScore, Scored
-from fedlab_mini.parse.checks import choice, number
+from fedlab_mini.parse.settings import between
 
 from .neighbours import ROUNDING
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FedCE(RoundScore):
     """Contribution from the direction of an update and from the error of the model without it.
 
@@ -42,16 +41,11 @@ class FedCE(RoundScore):
     source      [Jiang et al. 2023], and its authors' code in NVFLARE
     """
 
-    mix: str = "plus"
-    floor: float = 1e-3
+    mix: Literal["plus", "times"] = "plus"
+    floor: Annotated[float, between(0, 1, "[)")] = 1e-3
     metric: str = "accuracy"
     discount: float = field(default=1.0, init=False, repr=False)
     memory: float = field(default=0.0, init=False, repr=False)
-
-    CHECKS: ClassVar = RoundScore.CHECKS | {
-        "mix": partial(choice, accepted=("plus", "times")),
-        "floor": partial(number, low=0, high=1, ends="[)"),
-    }
 
     def init(self, server: Server) -> State:
         """The state before round 1: RoundScore's, and the sums over a client's rounds."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch.nn import functional as F
 
 from fedlab_mini.engine.rounds import Round, Server, State
 from fedlab_mini.games.round_tables import gradient
-from fedlab_mini.methods.fedavg import of_usual_size, strategy
+from fedlab_mini.methods.fedavg import of_usual_size
 from fedlab_mini.methods.round_scores import RoundScore, Scored
 
 from .neighbours import rounding
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FedIF(RoundScore):
     """Influence of a direction: -(delta_i / |delta_i|) . g, scaled to [0, 1] and smoothed.
 

@@ -5,8 +5,8 @@ Chapter 10 compares it with others. Builds on round_scores and sampling.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,13 +14,12 @@ from torch import Tensor
 from fedlab_mini.engine.rounds import Round, Server, State
 from fedlab_mini.games import sampling
 from fedlab_mini.games.game import Game
-from fedlab_mini.methods.fedavg import strategy
 from fedlab_mini.methods.round_scores import RoundScore, Scored
-from fedlab_mini.parse.checks import choice, number, whole
+from fedlab_mini.parse.settings import Count, Natural, NotNegative
 from fedlab_mini.streams import stream
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class GTGShapley(RoundScore):
     """Guided truncation as published: skip quiet rounds, end orderings early, stop when converged.
 
@@ -40,23 +39,13 @@ class GTGShapley(RoundScore):
     source    [Liu et al. 2022, Algorithm 1]; ``least`` and ``window`` from its authors' code
     """
 
-    between: float = 0.05
-    within: float = 0.05
-    unit: str = "gain"
-    settled: float = 0.05
-    window: int = 10
-    least: int = 30
-    samples: int = 1_000
-
-    CHECKS: ClassVar = RoundScore.CHECKS | {
-        "between": partial(number, low=0),
-        "within": partial(number, low=0),
-        "unit": partial(choice, accepted=("gain", "worth")),
-        "settled": partial(number, low=0),
-        "window": whole,
-        "least": partial(whole, low=0),
-        "samples": whole,
-    }
+    between: NotNegative = 0.05
+    within: NotNegative = 0.05
+    unit: Literal["gain", "worth"] = "gain"
+    settled: NotNegative = 0.05
+    window: Count = 10
+    least: Natural = 30
+    samples: Count = 1_000
 
     def init(self, server: Server) -> State:
         """The state before round 1: RoundScore's, and the largest gain so far."""

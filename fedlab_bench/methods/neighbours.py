@@ -6,7 +6,7 @@ round's updates and changes nothing else. Used by fedif and fedce.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -14,7 +14,7 @@ from fedlab_mini.engine.fit import output_table
 from fedlab_mini.engine.rounds import Round, Server, State
 from fedlab_mini.games.round_tables import gradient
 from fedlab_mini.methods.cgsv import cosines
-from fedlab_mini.methods.fedavg import median_sent, of_usual_size, strategy
+from fedlab_mini.methods.fedavg import median_sent, of_usual_size
 from fedlab_mini.methods.round_scores import RoundScore, Scored, Taylor, few_or_many
 
 ROUNDING = 1e-12  # a smaller share of the worths counts as no difference
@@ -25,7 +25,7 @@ def rounding(dtype: torch.dtype, units: float) -> float:
     return max(ROUNDING, units * torch.finfo(dtype).eps)
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ShapleyFL(RoundScore):
     """Shapley values scaled to [0, 1] within each round, and smoothed over rounds.
 
@@ -49,7 +49,7 @@ class ShapleyFL(RoundScore):
         return (phi - phi.min()) / span, len(asked)
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class CappedTaylor(Taylor):
     """The `Taylor` score, after longer updates are shortened to the round's median length.
 
@@ -67,7 +67,7 @@ class CappedTaylor(Taylor):
         return super().score(server, state, replace(round, updates=shortened))
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TrustCosine(RoundScore):
     """Cosine of an update with the server's own descent direction, at least 0.
 
@@ -83,7 +83,7 @@ class TrustCosine(RoundScore):
         return torch.cosine_similarity(updates, descent[None], dim=1).clamp(min=0)
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class MeanCosine(RoundScore):
     """Cosine of an update with the aggregate, the mean over rounds.
 
@@ -98,7 +98,7 @@ class MeanCosine(RoundScore):
         return cosines(round.updates, self.weights(server, state, round) @ round.updates)
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ClassCosine(RoundScore):
     """Mean over classes of the cosine between an update's and the aggregate's last-layer rows.
 

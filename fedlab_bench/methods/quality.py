@@ -6,17 +6,18 @@ It reads no single update, so it suits secure aggregation, where a server sees o
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from fedlab_mini.engine.objective import Metric, check_metric
+from fedlab_mini.engine.objective import Metric
 from fedlab_mini.engine.rounds import Round, Server, State, Step
-from fedlab_mini.methods.fedavg import FedAvg, strategy
+from fedlab_mini.methods.fedavg import FedAvg, Weighting
+from fedlab_mini.parse.settings import Count
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class QualityInference(FedAvg):
     """Marks for the participants, by the effect of their aggregate on the validation quality.
 
@@ -36,11 +37,9 @@ class QualityInference(FedAvg):
     source      [Pejo & Biczok 2023, section 3.2 and Algorithm 1]
     """
 
-    per_round: int | None = None
-    weighting: str = "size"
+    per_round: Count | None = None
+    weighting: Weighting = "size"
     metric: Metric = "accuracy"
-
-    CHECKS: ClassVar = FedAvg.CHECKS | {"metric": check_metric}
 
     def init(self, server: Server) -> State:
         """The state before round 1: FedAvg's, the marks, and the previous round's participants."""

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,6 @@ from ..streams import LOCK
 
 # (outputs [N, ...], labels [N, ...]) -> one number.
 Function = Callable[[Tensor, Tensor], Any]
-Metric = str | Function
 # (outputs [C, N, ...], labels [N, ...]) -> [C].
 Judge = Callable[[Tensor, Tensor], Tensor]
 
@@ -39,6 +38,9 @@ def check_metric(name: str, metric: Any) -> Metric:
     if metric not in ("accuracy", "loss"):
         raise ValueError(f"{expected}, got {checks.shown(metric)}")
     return metric
+
+
+Metric = Annotated[str | Function, check_metric]
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ..engine.files import HOUSE
 from ..engine.rounds import Round, Server, State
-from ..methods.fedavg import strategy
 from ..methods.round_scores import RoundScore, Scored
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FunctionScore(RoundScore):
     """A function (round, server) -> [m] as a strategy."""
 

@@ -6,18 +6,19 @@ this score is the client's weight in the next rounds. Builds on fedavg and game.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from ..engine.rounds import Round, Server, State, Step
 from ..games.game import Game
-from ..parse.checks import choice, flag, number, reals
+from ..parse.checks import choice, flag, number, reals, store
+from ..parse.settings import Count, Share, between, ours
 from ..streams import one_thread
-from .fedavg import FedAvg, optional, strategy
+from .fedavg import FedAvg, Weighting
 
 REPUTATION_MEMORY = 0.95  # alpha in the code of [Xu et al. 2021]
 REPUTATION_FLOOR = 1e-3
@@ -25,13 +26,13 @@ REPUTATION_FLOOR = 1e-3
 CANCELLED = 1e-12
 
 
-def _check_server_lr(name: str, value: object) -> float | str:
+def _server_lr(name: str, value: object) -> float | str:
     if isinstance(value, str):
         return choice(name, value, ("median", "mean"))
     return number(name, value, low=0, high=1e6, ends="(]")
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class CGSV(FedAvg):
     """Aggregation weights that follow each client's alignment with the aggregate.
 
@@ -56,33 +57,19 @@ class CGSV(FedAvg):
     raises      ValueError or TypeError naming the argument    source [xu2021gradient; chapter 4]
     """
 
-    gamma0: float = field(default=0.5, kw_only=False)
+    gamma0: Share = field(default=0.5, kw_only=False)
     normalise: bool = True
-    server_lr: float | str = "median"
-    floor: float | None = 1e-3
+    server_lr: Annotated[float | str, _server_lr] = ours("median", printed=1.0)
+    floor: Annotated[float, between(0, 1, "[)")] | None = ours(1e-3, printed=None)
     literal: bool = False
     original: bool = False
-    per_round: int | None = None
-    weighting: str = field(default="size", init=False, repr=False)
-
-    PRINTED: ClassVar = {"server_lr": 1.0, "floor": None}
-    CHECKS: ClassVar = FedAvg.CHECKS | {
-        "gamma0": partial(number, low=0, high=1),
-        "normalise": flag,
-        "server_lr": _check_server_lr,
-        "floor": optional(partial(number, low=0, high=1, ends="[)")),
-        "original": flag,
-    }
-
-    @classmethod
-    def completed(cls, asked: dict[str, Any]) -> dict[str, Any]:
-        """See `FedAvg.completed`; updates that keep their length need no factor for the step."""
-        completed = super().completed(asked)
-        if not flag("normalise", asked.get("normalise", True)):
-            completed = {"server_lr": 1.0} | completed
-        return completed
+    per_round: Count | None = None
+    weighting: Weighting = field(default="size", init=False, repr=False)
 
     def __post_init__(self) -> None:
+        # Updates that keep their length need no factor for the step.
+        if not flag("normalise", self.normalise) and not self.given("server_lr"):
+            store(self, server_lr=1.0)
         super().__post_init__()
         if self.literal and (self.original or not self.normalise):
             raise ValueError("literal: True needs normalise=True and original=False")

@@ -2,34 +2,24 @@
 
 A strategy is the server's side of a round: a frozen configuration, and functions of the server and
 of a state. Override ``select``, ``weights`` or ``step``. Its fields are its options, with this
-book's defaults. ``PRINTED`` holds the paper's values. The constructor and checks follow from both.
+book's defaults, and annotations say what is checked; ``ours`` names the paper's value beside ours.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from functools import partial
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
 
 from ..engine.rounds import Message, Round, Server, State, Step
-from ..parse.checks import choice, flag, store, whole
+from ..parse.settings import Count, Settings, options_of
 from ..streams import stream
 
-# (name, value) -> the value to keep; raises ValueError or TypeError
-Check = Callable[[str, Any], Any]
-Kind = TypeVar("Kind", bound=type)
-
-
-def optional(check: Check) -> Check:
-    """A check that also accepts None."""
-    return lambda name, value: None if value is None else check(name, value)
+Weighting = Literal["size", "uniform"]
 
 
 def versus(choices: Mapping[str, tuple[object, object]]) -> dict[str, dict[str, str]]:
@@ -75,27 +65,7 @@ def median_sent(lengths: Tensor) -> Tensor:
     return sent.median() if len(sent) else lengths.new_zeros(())
 
 
-@dataclass_transform(
-    frozen_default=True, eq_default=False, kw_only_default=True, field_specifiers=(field,)
-)
-def strategy(kind: Kind) -> Kind:
-    """Turn a class into a strategy: a dataclass whose arguments pass through ``completed``."""
-    decorated: Any = dataclass(frozen=True, eq=False, kw_only=True)(kind)
-    construct = decorated.__init__
-    signature = inspect.signature(construct)
-
-    # Only the constructor can tell arguments that the caller gave from defaults.
-    @functools.wraps(construct)
-    def __init__(self: FedAvg, *args: Any, **options: Any) -> None:
-        asked = signature.bind(self, *args, **options).arguments
-        del asked["self"]
-        construct(self, **self.completed(asked))
-
-    decorated.__init__ = __init__
-    return decorated
-
-
-class Configuration:
+class Configuration(Settings):
     """An object whose attributes cannot change: a strategy stores things only in its state."""
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -118,50 +88,21 @@ class FedAvg(Configuration):
     source      [McMahan et al. 2017, Algorithm 1]
     """
 
-    per_round: int | None = None
-    weighting: str = "size"
-
-    # The paper's values of fields where it differs; None: the paper has no such option.
-    PRINTED: ClassVar[Mapping[str, object]] = {}
-    CHECKS: ClassVar[dict[str, Check]] = {
-        "per_round": optional(whole),
-        "weighting": partial(choice, accepted=("size", "uniform")),
-        "literal": flag,
-    }
-
-    def __post_init__(self) -> None:
-        kind = type(self)
-        # ``@strategy`` wraps the constructor, and ``functools.wraps`` leaves this attribute behind.
-        if getattr(self, "literal", False) and not hasattr(kind.__init__, "__wrapped__"):
-            raise TypeError(
-                f"literal: {kind.__name__} needs the decorator @strategy, not @dataclass"
-            )
-        for setting, check in self.CHECKS.items():
-            if hasattr(self, setting):
-                store(self, **{setting: check(setting, getattr(self, setting))})
-
-    @classmethod
-    def completed(cls, asked: dict[str, Any]) -> dict[str, Any]:
-        """The given arguments and those that follow from them; ``literal`` adds the paper's."""
-        if not flag("literal", asked.get("literal", False)):
-            return asked
-        # An option that the paper does not have is removed, even if the caller gave it.
-        unknown = [setting for setting, printed in cls.PRINTED.items() if printed is None]
-        return {**cls.PRINTED, **asked, **dict.fromkeys(unknown)}
+    per_round: Count | None = None
+    weighting: Weighting = "size"
 
     @classmethod
     def printed(cls, **asked: Any) -> Self:
         """The name that ``literal=True`` had in version 2.0; kept for one release."""
         told = f"{cls.__name__}.printed() is now {cls.__name__}(literal=True)"
         warnings.warn(told, DeprecationWarning, stacklevel=2)
-        options: dict[str, Any] = {"literal": True} if cls.PRINTED else {}
+        options: dict[str, Any] = {"literal": True} if options_of(cls) else {}
         return cls(**options | asked)
 
     @classmethod
     def departures(cls) -> dict[str, dict[str, str]]:
         """Paper versus code, for ``plots.table``: options with a default other than the paper's."""
-        defaults = {option.name: option.default for option in fields(cls)}
-        return versus({name: (printed, defaults[name]) for name, printed in cls.PRINTED.items()})
+        return versus({name: (both.printed, both.ours) for name, both in options_of(cls).items()})
 
     def init(self, server: Server) -> State:
         """The state before round 1."""

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ..engine.model import Model
 from ..engine.rounds import Message, Round, Server, State, Step
-from ..parse.checks import choice, flag, number, whole
-from .fedavg import classes_of, optional, strategy
+from ..parse.settings import Count, Share, ours
+from .fedavg import classes_of
 from .sfedavg import SFedAvg
 
 
@@ -60,7 +59,7 @@ class Inspection:
         return share > right if self.margin is None else share >= right - self.margin - 1e-12
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LabelStandardisation(SFedAvg):
     """S-FedAvg whose server tells suspects that their labels may be permuted; clients answer.
 
@@ -90,22 +89,12 @@ class LabelStandardisation(SFedAvg):
     source        [Nagalapatti & Narayanam 2021; chapter 9]
     """
 
-    margin: float | None = 0.05
-    spread: float = 0.05
-    window: int = 5
+    margin: Share | None = ours(0.05, printed=None)
+    spread: Share = ours(0.05, printed=0.02)
+    window: Count = 5
     once: bool = False
-    accuracy: str = "recall"
-    groups: str = "original"
-
-    PRINTED: ClassVar = SFedAvg.PRINTED | {"margin": None, "spread": 0.02, "groups": "current"}
-    CHECKS: ClassVar = SFedAvg.CHECKS | {
-        "margin": optional(partial(number, low=0, high=1)),
-        "spread": partial(number, low=0, high=1),
-        "window": whole,
-        "once": flag,
-        "accuracy": partial(choice, accepted=("recall", "precision")),
-        "groups": partial(choice, accepted=("original", "current")),
-    }
+    accuracy: Literal["recall", "precision"] = "recall"
+    groups: Literal["original", "current"] = ours("original", printed="current")
 
     def init(self, server: Server) -> State:
         """The state before round 1."""

@@ -7,18 +7,18 @@ selects clients; FLDVE and its removal variant (chapter 6) weight them. Builds o
 from __future__ import annotations
 
 import itertools
-from dataclasses import field, replace
-from functools import partial
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from ..engine.fit import output_table
 from ..engine.rounds import Round, Server, State, Step
-from ..parse.checks import choice, number, whole
+from ..parse.checks import store, whole
+from ..parse.settings import Count, Positive, between, ours
 from ..streams import one_thread, stream
-from .fedavg import FedAvg, bounded, median_sent, optional, strategy
+from .fedavg import FedAvg, Weighting, bounded, median_sent
 from .policy import Policy, scaled
 
 FASTEST = 1e3  # a larger step size leads to numbers that are not finite
@@ -26,9 +26,11 @@ FASTEST = 1e3  # a larger step size leads to numbers that are not finite
 CLIP = 1.0
 WIDTHS = (64, 32, 16)  # hidden units of the policy
 POLICY = ("phi", "first", "second", "steps")  # the policy's entries in the state
+Baseline = Literal["moving", "aggregate", "probes", "previous"]
+Sign = Literal["gain", "printed"]
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FRCCE(FedAvg):
     """F-RCCE: select clients by coin flips, reward selections that lower the validation loss.
 
@@ -59,39 +61,20 @@ class FRCCE(FedAvg):
     raises      ValueError or TypeError naming the argument  source [zhao2021efficient; chapter 5]
     """
 
-    lr: float = field(default=1e-3, kw_only=False)
-    probes: int = 1
-    baseline: str = "aggregate"
-    window: int = 20
-    sign: str = "gain"
-    scaling: str = "client"
-    layer: str = "last"
-    clamp: float = 0.1
-    limit: float | None = 5.0
-    weighting: str = "uniform"
-    per_round: int | None = None
+    lr: Annotated[float, between(0, FASTEST, "(]")] = field(
+        default=ours(1e-3, printed=1e-5), kw_only=False
+    )
+    probes: Count = 1
+    baseline: Baseline = ours("aggregate", printed="moving")
+    window: Count = 20
+    sign: Sign = ours("gain", printed="printed")
+    scaling: Literal["client", "none"] = ours("client", printed="none")
+    layer: Literal["last", "all"] = ours("last", printed="all")
+    clamp: Annotated[float, between(0, 0.5, "[)")] = ours(0.1, printed=0.0)
+    limit: Positive | None = ours(5.0, printed=None)
+    weighting: Weighting = "uniform"
+    per_round: Count | None = None
     literal: bool = False
-
-    PRINTED: ClassVar = {
-        "lr": 1e-5,
-        "sign": "printed",
-        "baseline": "moving",
-        "scaling": "none",
-        "layer": "all",
-        "clamp": 0.0,
-        "limit": None,
-    }
-    CHECKS: ClassVar = FedAvg.CHECKS | {
-        "lr": partial(number, low=0, high=FASTEST, ends="(]"),
-        "probes": whole,
-        "baseline": partial(choice, accepted=("moving", "aggregate", "probes", "previous")),
-        "window": whole,
-        "sign": partial(choice, accepted=("gain", "printed")),
-        "scaling": partial(choice, accepted=("client", "none")),
-        "layer": partial(choice, accepted=("last", "all")),
-        "clamp": partial(number, low=0, high=0.5, ends="[)"),
-        "limit": optional(partial(number, low=0, ends="(]")),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -233,7 +216,7 @@ class FRCCE(FedAvg):
         return judged
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FLDVE(FRCCE):
     """FLDVE: like F-RCCE, but the next global model weights client k by omega_k / sum omega.
 
@@ -246,27 +229,16 @@ class FLDVE(FRCCE):
     other arguments, scores, quality, omega: see `FRCCE`     source [fldve2022data; chapter 6]
     """
 
-    probes: int = 8
-    baseline: str = "probes"
-    reads: str = "update"
-
-    PRINTED: ClassVar = FRCCE.PRINTED | {
-        "probes": 1,
-        "baseline": "previous",
-        "sign": "gain",
-        "reads": "model",
-    }
-    CHECKS: ClassVar = FRCCE.CHECKS | {"reads": partial(choice, accepted=("update", "model"))}
-
-    @classmethod
-    def completed(cls, asked: dict[str, Any]) -> dict[str, Any]:
-        """See `FedAvg.completed`; a single probe cannot be compared with others."""
-        completed = super().completed(asked)
-        if whole("probes", completed.get("probes", 8)) == 1:
-            completed = {"baseline": "previous"} | completed
-        return completed
+    probes: Count = ours(8, printed=1)
+    baseline: Baseline = ours("probes", printed="previous")
+    sign: Sign = ours("gain", printed="gain")
+    reads: Literal["update", "model"] = ours("update", printed="model")
 
     def __post_init__(self) -> None:
+        # A single probe cannot be compared with others.
+        one_probe = self.given("probes") and whole("probes", self.probes) == 1
+        if one_probe and not self.given("baseline"):
+            store(self, baseline="previous")
         super().__post_init__()
         if self.literal and self.probes != 1:
             raise ValueError(
@@ -290,7 +262,7 @@ class FLDVE(FRCCE):
         return trusted / trusted.sum() if trusted.sum() > 0 else trusted
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class DVRLRemoval(FLDVE):
     """Removal, after data valuation by reinforcement learning, of clients with omega < 1/2.
 

@@ -7,21 +7,22 @@ chapter 2 are such scores. Builds on fedavg, round_tables and shapley.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 
-from ..engine.objective import Metric, check_metric
+from ..engine.objective import Metric
 from ..engine.rounds import Round, Server, State, Step
 from ..games import sampling, shapley
 from ..games.estimate import Estimate
 from ..games.game import Game
 from ..games.round_tables import gradient, hessian_product, round_table
-from ..parse.checks import choice, instance, number, reals, whole
-from .fedavg import FedAvg, strategy
+from ..parse.checks import instance, reals, whole
+from ..parse.settings import Count, between
+from .fedavg import FedAvg, Weighting
 
 Scored = Tensor | tuple[Tensor, int]  # scores [m], maybe with a count of models
 
@@ -39,7 +40,7 @@ def few_or_many(game: Game) -> Estimate:
     return sampling.permutation(game, 64, antithetic=True)
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RoundScore(FedAvg):
     """Federated averaging that gives every update a number: inherit from it and write ``score``.
 
@@ -54,17 +55,11 @@ class RoundScore(FedAvg):
     raises      ValueError or TypeError naming the argument
     """
 
-    per_round: int | None = None
-    weighting: str = "size"
+    per_round: Count | None = None
+    weighting: Weighting = "size"
     metric: Metric = "loss"
-    discount: float = 1.0
-    memory: float = 0.0
-
-    CHECKS: ClassVar = FedAvg.CHECKS | {
-        "metric": check_metric,
-        "discount": partial(number, low=0, high=1, ends="(]"),
-        "memory": partial(number, low=0, high=1, ends="[)"),
-    }
+    discount: Annotated[float, between(0, 1, "(]")] = 1.0
+    memory: Annotated[float, between(0, 1, "[)")] = 0.0
 
     def init(self, server: Server) -> State:
         """The state before round 1."""
@@ -103,7 +98,7 @@ class RoundScore(FedAvg):
         return round_table(round, server, self.metric, absent)
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RoundValue(RoundScore):
     """A value of each round's game, such as ``RoundValue(fm.banzhaf)``; by default Shapley's.
 
@@ -116,13 +111,8 @@ class RoundValue(RoundScore):
     2020]: a client that is not selected earns 0 in that round.
     """
 
-    value: Callable[..., Any] = field(default=few_or_many, kw_only=False)
-    absent: str = "left out"
-
-    CHECKS: ClassVar = RoundScore.CHECKS | {
-        "value": _callable,
-        "absent": partial(choice, accepted=("left out", "silent")),
-    }
+    value: Annotated[Callable[..., Any], _callable] = field(default=few_or_many, kw_only=False)
+    absent: Literal["left out", "silent"] = "left out"
 
     def score(self, server: Server, state: State, round: Round) -> Scored:
         """The values of the round's game, [m], and the number of coalitions it evaluates."""
@@ -133,7 +123,7 @@ class RoundValue(RoundScore):
         return estimate.values, len(asked)
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Taylor(RoundScore):
     """The effect of an update on the validation loss, from a gradient and maybe a Hessian product.
 
@@ -142,9 +132,7 @@ class Taylor(RoundScore):
     source [Wang, J. et al. 2022, DIG-FL] for order 1; chapter 2's closed form for order 2
     """
 
-    order: int = field(default=2, kw_only=False)
-
-    CHECKS: ClassVar = RoundScore.CHECKS | {"order": partial(whole, low=1, high=2)}
+    order: Annotated[int, partial(whole, low=1, high=2)] = field(default=2, kw_only=False)
 
     def score(self, server: Server, state: State, round: Round) -> Scored:
         """First- or second-order values of the round's updates, [m]; needs no evaluation."""

@@ -7,31 +7,31 @@ which decide who is selected next. Builds on fedavg and games; used by label_sta
 from __future__ import annotations
 
 import math
-from dataclasses import field
-from functools import partial
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from ..engine.history import History
-from ..engine.objective import Metric, check_metric
+from ..engine.objective import Metric
 from ..engine.rounds import Round, Server, State, Step
 from ..games.coalitions import RoundGame
 from ..games.game import Game
 from ..games.sampling import permutation
 from ..games.shapley import exact as exact_values
-from ..parse.checks import choice, flag, instance, number, whole
+from ..parse.checks import instance, number
+from ..parse.settings import Count, NotNegative, Share, ours
 from ..streams import stream
-from .fedavg import FedAvg, bounded, classes_of, optional, strategy
+from .fedavg import FedAvg, Weighting, bounded, classes_of
 
 
-def _check_temperature(name: str, value: object) -> float:
+def _temperature(name: str, value: object) -> float:
     infinite = isinstance(value, float) and value == math.inf  # NumPy's floats are floats
     return math.inf if infinite else number(name, value, low=0, ends="(]")
 
 
-@strategy
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SFedAvg(FedAvg):
     """Select clients by a softmax of their relevance, which follows the rounds' Shapley values.
 
@@ -61,33 +61,19 @@ class SFedAvg(FedAvg):
     source        [Nagalapatti & Narayanam 2021; chapter 8]
     """
 
-    m: int | None = field(default=5, kw_only=False)
-    alpha: float = field(default=0.75, kw_only=False)
-    beta: float = field(default=0.25, kw_only=False)
-    permutations: int = 10
-    temperature: float = 0.02
+    m: Count | None = field(default=5, kw_only=False)
+    alpha: Share = field(default=0.75, kw_only=False)
+    beta: NotNegative = field(default=0.25, kw_only=False)
+    permutations: Count = 10
+    temperature: Annotated[float, _temperature] = ours(0.02, printed=1.0)
     metric: Metric = "accuracy"
-    empty: str = "theta"
+    empty: Literal["theta", "zero"] = "theta"
     exact: bool | None = None
     by_class: bool = False
-    weighting: str = "uniform"
-    absent: str = "left out"
+    weighting: Weighting = "uniform"
+    absent: Literal["left out", "silent"] = "left out"
     literal: bool = False
-    per_round: int | None = field(default=None, init=False, repr=False)
-
-    PRINTED: ClassVar = {"temperature": 1.0}
-    CHECKS: ClassVar = FedAvg.CHECKS | {
-        "m": optional(whole),
-        "alpha": partial(number, low=0, high=1),
-        "beta": partial(number, low=0),
-        "permutations": whole,
-        "temperature": _check_temperature,
-        "metric": check_metric,
-        "empty": partial(choice, accepted=("theta", "zero")),
-        "exact": optional(flag),
-        "absent": partial(choice, accepted=("left out", "silent")),
-        "by_class": flag,
-    }
+    per_round: Count | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -15,7 +16,6 @@ from torch import Tensor, nn
 
 import fedlab_bench as fb
 import fedlab_mini as fm
-from fedlab_mini.methods.fedavg import strategy
 from fedlab_mini.methods.round_scores import RoundValue
 from fedlab_mini.show import plots
 
@@ -143,7 +143,7 @@ FORMS: dict[str, Callable[[Tensor], Any]] = {
 def weighing(base: Any, settings: dict[str, Any], form: Callable[[Tensor], Any]) -> Any:
     """A strategy of one's own: the base, with equal weights in some form."""
 
-    @strategy
+    @dataclass(frozen=True, eq=False, kw_only=True)
     class Mine(base):
         def weights(self, server, state, round):
             return form(torch.full((len(round.clients),), 1 / len(round.clients)))
@@ -320,7 +320,6 @@ SCORED: dict[str, Any] = {"net": NET, "theta": NET.init(0), "validation": (FRAME
 
 
 def test_a_method_that_fails_costs_its_own_column():
-    @strategy
     class Fails(fm.RoundScore):
         def score(self, server, state, round):
             raise RuntimeError("no kernel")

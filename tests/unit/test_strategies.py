@@ -18,6 +18,7 @@ import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.rounds import Round, Server
+from fedlab_mini.parse.settings import options_of
 
 SIZES = (9, 4, 20, 13, 7, 6, 11)
 LINEAR: dict[str, Callable[..., fm.FedAvg]] = {
@@ -255,14 +256,15 @@ BOTH = [kind for kind in PUBLIC.values() if inspect.isclass(kind) and hasattr(ki
 @pytest.mark.parametrize("kind", BOTH, ids=lambda kind: kind.__name__)
 def test_paper_versus_code_is_what_the_constructor_does(kind):
     ours, literal, rows = kind(), kind(literal=True), kind.departures()
+    options = {name: both.printed for name, both in options_of(kind).items()}
     with pytest.warns(DeprecationWarning, match=rf"{kind.__name__}\(literal=True\)"):
         assert repr(kind.printed()) == repr(literal)
-    assert rows.keys() == {n for n in kind.PRINTED if getattr(ours, n) != kind.PRINTED[n]}
+    assert rows.keys() == {n for n in options if getattr(ours, n) != options[n]}
     for choice, row in rows.items():
-        pairs = zip(row.values(), (kind.PRINTED[choice], getattr(ours, choice)), strict=True)
+        pairs = zip(row.values(), (options[choice], getattr(ours, choice)), strict=True)
         assert all(text in (str(value), f"{value:g}" if isinstance(value, float) else "none")
                    for text, value in pairs)  # fmt: skip
-    for choice, printed in kind.PRINTED.items():
+    for choice, printed in options.items():
         assert getattr(literal, choice) == printed
 
 
