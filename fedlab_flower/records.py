@@ -115,7 +115,7 @@ def message_parts(message: fl.Message, k: int) -> dict[str, Any]:
 
     TypeError unless it is a dataclass
     """
-    message = getattr(message, "given", message)  # a stranger's message is wrapped by the gate
+    message = getattr(message, "inside", message)  # a stranger's message is wrapped by the gate
     fields = {f.name: getattr(message, f.name) for f in dataclasses.fields(message)}  # type: ignore[arg-type]
     # A client must not learn which other clients get the message.
     fields["clients"] = torch.tensor([k])

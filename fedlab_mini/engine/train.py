@@ -101,7 +101,7 @@ class Training:
     @property
     def given(self) -> Strategy:
         """The strategy as people gave it; the gate wraps one that is not the book's."""
-        return getattr(self.strategy, "given", self.strategy)
+        return getattr(self.strategy, "inside", self.strategy)
 
     def run(self, rounds: int, start: History | None = None) -> History:
         """Run all rounds that ``start`` does not contain; see ``train``."""

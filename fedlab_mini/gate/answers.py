@@ -34,12 +34,12 @@ def a_strategy(name: str, value: Any) -> Strategy:
 class Answers:
     """A stranger's strategy: it gets copies, and its answers are copied and checked.
 
-    given   the strategy itself
+    inside  the strategy itself
     raises  TypeError or ValueError naming the method and what is wrong with its answer
     """
 
-    def __init__(self, given: Strategy):
-        self.given, self.name = given, type(given).__name__
+    def __init__(self, inside: Strategy):
+        self.inside, self.name = inside, type(inside).__name__
         self.server: tuple[Server, Server] | None = None  # the real one, and the copy that is shown
 
     def _shown(self, server: Server) -> Server:
@@ -62,13 +62,13 @@ class Answers:
     def init(self, server: Server) -> State:
         """The state before round 1, checked."""
         self.server = None
-        state = self.given.init(self._shown(server))
+        state = self.inside.init(self._shown(server))
         return copied(checked_state(f"{self.name}.init", state))
 
     def select(self, server: Server, state: State, t: int) -> Tensor:
         """The selected ids, checked and copied."""
         own = self._shown(server)
-        asked = self._read(state, lambda state: self.given.select(own, state, t))
+        asked = self._read(state, lambda state: self.inside.select(own, state, t))
         return distinct_ids("clients", asked, server.clients).clone()
 
     def step(self, server: Server, state: State, round: Round) -> Step:
@@ -76,7 +76,7 @@ class Answers:
         name, before = f"round {round.t}: {self.name}.step", dict(state)
         unwritten = written(getattr(round, part) for part in PARTS)
         counted = before["rounds"].clone() if "rounds" in before else None
-        step = self.given.step(self._shown(server), state, round)
+        step = self.inside.step(self._shown(server), state, round)
         step = checked_step(name, step, round, before, server.clients)
         # If the state counts rounds, it must count this one, or the scores would not change.
         if counted is not None and torch.equal(step.state["rounds"], counted):
@@ -90,13 +90,13 @@ class Answers:
     def scores(self, server: Server, state: State) -> Tensor:
         """The scores [K], checked."""
         own = self._shown(server)
-        scores = self._read(state, lambda state: self.given.scores(own, state))
+        scores = self._read(state, lambda state: self.inside.scores(own, state))
         return reals(f"{self.name}.scores", scores, [server.clients]).detach()
 
     def message(self, server: Server, state: State, t: int) -> Message | None:
         """The message to clients whose ids are checked; None if there is none."""
         own = self._shown(server)
-        message = self._read(state, lambda state: self.given.message(own, state, t))
+        message = self._read(state, lambda state: self.inside.message(own, state, t))
         if message is None:
             return None
         return Sent(message, distinct_ids("clients", message.clients, server.clients))
@@ -104,7 +104,7 @@ class Answers:
     def heard(self, server: Server, state: State, changed: Tensor) -> State:
         """The state after clients changed labels, checked."""
         names = dict(state)
-        told = self.given.heard(self._shown(server), state, changed.clone())
+        told = self.inside.heard(self._shown(server), state, changed.clone())
         return checked_state(f"{self.name}.heard", told, names)
 
 
@@ -112,12 +112,12 @@ class Answers:
 class Sent:
     """A stranger's message with its clients checked."""
 
-    given: Message
+    inside: Message
     clients: Tensor
 
     def answer(self, net: Model, theta: Tensor, x: Tensor, original: Tensor, y: Tensor) -> Tensor:
         """The client's new labels [n]."""
-        return self.given.answer(net, theta, x, original, y)
+        return self.inside.answer(net, theta, x, original, y)
 
 
 class ReadOnly(dict[str, Tensor]):
