@@ -29,12 +29,12 @@ from fedlab_mini.engine.objective import Metric, check_metric
 from fedlab_mini.engine.rounds import Round, Server, State, Strategy
 from fedlab_mini.engine.sweep import spread
 from fedlab_mini.games import round_tables
-from fedlab_mini.games.training_games import retraining_game
+from fedlab_mini.gate.games import retraining_game
+from fedlab_mini.gate.methods import contribution_index
 from fedlab_mini.gate.training import train
 from fedlab_mini.judge.metrics import kendall
 from fedlab_mini.judge.score import Watch
 from fedlab_mini.methods.fedavg import FedAvg
-from fedlab_mini.methods.fedccea import contribution_index
 from fedlab_mini.parse import checks
 from fedlab_mini.streams import one_thread
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from fedlab_mini.gate.methods import contribution_index
 from fedlab_mini.judge.evidence import Interval, interval, paired
 from fedlab_mini.judge.metrics import detection_auc, kendall, ranks
-from fedlab_mini.methods.fedccea import contribution_index
 from fedlab_mini.parse import checks
 
 from .measures import MEASURES, relative_error

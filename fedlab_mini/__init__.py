@@ -25,25 +25,36 @@ from .engine.history import History
 from .engine.local import LocalSGD
 from .engine.model import Model
 from .engine.networks import logistic, mlp
-from .games.closed_forms import additive, glove, quadratic
-from .games.game import Game, all_coalitions
-from .games.kernel import kernel
-from .games.sampling import guided, permutation, truncated
-from .games.shapley import alone, banzhaf, exact, leave_one_out
-from .games.training_games import retraining_game, round_game
+from .games.game import Game
+from .gate.games import (
+    additive,
+    all_coalitions,
+    alone,
+    banzhaf,
+    exact,
+    glove,
+    guided,
+    kernel,
+    leave_one_out,
+    permutation,
+    quadratic,
+    retraining_game,
+    round_game,
+    truncated,
+)
 from .gate.judging import removal_curves
+from .gate.methods import class_relevance, contribution_index, cosine_game, cosines, fedccea
 from .gate.training import local_updates, simulate, train
 from .judge import evidence as evidence
 from .judge.draws import score_intervals
 from .judge.metrics import detection_auc, kendall, spearman
 from .judge.score import score
-from .methods.cgsv import CGSV, cosine_game, cosines
+from .methods.cgsv import CGSV
 from .methods.fedavg import FedAvg
-from .methods.fedccea import contribution_index, fedccea
 from .methods.label_standardisation import LabelStandardisation
 from .methods.reinforce import FLDVE, FRCCE, DVRLRemoval
 from .methods.round_scores import RoundScore
-from .methods.sfedavg import SFedAvg, class_relevance
+from .methods.sfedavg import SFedAvg
 from .version import __version__ as __version__
 from .worlds import attacks as attacks
 from .worlds.cases import four_hospitals, six_clinics
@@ -71,7 +82,7 @@ MOVED = {
     "engine.networks": "cnn",
     "engine.rounds": "Round Server Step",
     "games.estimate": "Estimate",
-    "games.values": "core_shortfall least_core nucleolus",
+    "gate.games": "core_shortfall least_core nucleolus",
     "methods": "AAM FedCCEAResult RoundValue Taylor fit_aam settle simulator",
     "worlds.attacks": "free_ride=FreeRide replay=Replay scale=Scale sign_flip=SignFlip",
     "worlds.corrupt": "backdoor=Backdoor delete_words=DeleteWords flip_labels=FlipLabels "

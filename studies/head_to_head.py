@@ -23,7 +23,7 @@ from fedlab_bench.scenarios import SCENARIOS, Scenario, dealt
 from fedlab_bench.truth import trained, values_of
 from fedlab_bench.worlds import ROUNDS, WORLDS, WORSE, World
 from fedlab_mini.games import shapley
-from fedlab_mini.games.training_games import retraining_game
+from fedlab_mini.gate.games import retraining_game
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
 from fedlab_mini.worlds.corrupt import FlipLabels

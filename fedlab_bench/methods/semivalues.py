@@ -18,6 +18,7 @@ def beta_shapley(game: Game, alpha: float = 16.0, beta: float = 1.0) -> Estimate
                  beta large ones. The values may not sum to the gain
     raises       ValueError for more than 24 players         source  [Kwon & Zou 2022]; chapter 2
     """
+    checks.instance("game", game, Game, "a Game")
     alpha = checks.number("alpha", alpha, low=0, ends="()")
     beta = checks.number("beta", beta, low=0, ends="()")
     with asking(game, MOST_ENUMERATED) as asked:

@@ -13,7 +13,6 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ..parse import checks
 from .game import Game
 
 MOST_GLOVES = 100  # of each kind, because the value sums factorials over two counts
@@ -21,7 +20,7 @@ MOST_GLOVES = 100  # of each kind, because the value sums factorials over two co
 
 def additive(w: Sequence[float] | Tensor) -> Game:
     """v(S) = sum of w over S; Shapley value w."""
-    worths = _by_player("w", w)
+    worths = torch.as_tensor(w, dtype=torch.float64)
     total = partial(_sums, worths)
     return Game(len(worths), total, shapley=worths, name=f"additive {worths.tolist()}")
 
@@ -30,16 +29,8 @@ def _sums(worths: Tensor, coalitions: Tensor) -> Tensor:
     return coalitions.double() @ worths
 
 
-def _by_player(name: str, value: Sequence[float] | Tensor) -> Tensor:
-    """One number for each player 0..n-1, [n]."""
-    ordered = checks.in_order(name, value)
-    return checks.reals(name, ordered, ["n"], dtype=torch.float64).clone()
-
-
 def glove(left: int, right: int) -> Game:
     """Players 0..left-1 each own a left glove, the others a right one; a pair is worth 1."""
-    left = checks.whole("left", left, high=MOST_GLOVES)
-    right = checks.whole("right", right, high=MOST_GLOVES)
     shares = [_pairing_chance(left, right)] * left + [_pairing_chance(right, left)] * right
     phi = torch.tensor(shares, dtype=torch.float64)
     name = f"glove {left} left, {right} right"
@@ -72,18 +63,11 @@ def quadratic(updates: Tensor, weights: Tensor, g: Tensor, H: Tensor) -> Game:
     updates [n, P], weights [n], g [P], H [P, P] symmetric; Shapley value
     phi_i = -w_i delta_i.(g + H U / 2) with U = sum_j w_j delta_j
     """
-    updates = checks.reals("updates", updates, ["n", "P"], dtype=torch.float64)
-    players, P = updates.shape
-    weights = checks.reals("weights", weights, [players], dtype=torch.float64)
-    g = checks.reals("g", g, [P], dtype=torch.float64).clone()
-    H = checks.reals("H", H, [P, P], dtype=torch.float64).clone()
-    if not torch.allclose(H, H.T):
-        raise ValueError("H: expected a symmetric matrix")
     steps = weights[:, None] * updates
     # A player gets its own dividend and half of each pair's; larger dividends are 0.
     phi = -steps @ (g + H @ steps.sum(0) / 2)
     minus_loss = partial(_minus_loss, steps, g, H)
-    return Game(players, minus_loss, shapley=phi, name="quadratic")
+    return Game(len(steps), minus_loss, shapley=phi, name="quadratic")
 
 
 def _minus_loss(steps: Tensor, g: Tensor, H: Tensor, coalitions: Tensor) -> Tensor:

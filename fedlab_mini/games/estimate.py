@@ -89,9 +89,8 @@ class Asked:
 def asking(game: Game, most_players: int | None = None) -> Iterator[Asked]:
     """Record the coalitions that a game is asked for inside the ``with`` block.
 
-    raises  TypeError for anything but a Game; ValueError if it has more than ``most_players``
+    raises  ValueError if it has more than ``most_players``
     """
-    checks.instance("game", game, Game, "a Game")
     if most_players is not None and game.n > most_players:
         raise ValueError(f"game: needs all coalitions, n <= {most_players}; got {game.n} players")
     with game.tally() as codes:

@@ -155,5 +155,6 @@ def decode(codes: np.ndarray, n: int) -> Tensor:
 
 def all_coalitions(n: int) -> Tensor:
     """All subsets of n players, BoolTensor [2^n, n]; row index = bit mask (row 0 is empty)."""
-    n = checks.whole("n", n, high=MOST_ENUMERATED)
+    if n > MOST_ENUMERATED:
+        raise ValueError(f"n: expected a whole number of 1..{MOST_ENUMERATED}, got {n}")
     return decode(np.arange(1 << n), n)

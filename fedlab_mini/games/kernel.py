@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..parse import checks
 from ..streams import stream
 from .estimate import Estimate, asking, unless_alike
 from .game import MOST_ENUMERATED, Game, decode, encode
@@ -31,7 +30,6 @@ def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
              pairs; NaN if they cannot be estimated
     source   [Lundberg & Lee 2017; Covert & Lee 2021]; chapter 2
     """
-    budget = checks.whole("budget", budget, 4)
     generator = stream(seed, "coalitions")
     with asking(game) as asked:
         players = game.n

@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..engine.objective import Metric, check_metric
+from ..engine.objective import Metric
 from ..engine.rounds import Round, Server
-from ..parse.checks import choice
 from .coalitions import RoundGame
 from .game import Game
 
@@ -28,8 +27,6 @@ def round_table(
     2^m evaluations for each pair of ``metric`` and ``absent``, no matter how many methods read it
     metric, absent  as in ``fm.round_game``
     """
-    choice("absent", absent, ("left out", "silent"))
-    check_metric("metric", metric)
     tables = _memo(round, server)
     if (metric, absent) not in tables:
         # The game refers to the round's tensors and not to the round, whose memo refers to the

@@ -10,11 +10,9 @@ import math
 import torch
 from torch import Tensor
 
-from ..parse import checks
 from ..streams import stream
 from .estimate import Estimate, asking, unless_alike
 from .game import Game
-from .shapley import MOST_SAMPLES
 
 ASKED_AT_ONCE = 1 << 14  # coalitions that a game gets in one call
 
@@ -28,10 +26,6 @@ def permutation(game: Game, samples: int, seed: int = 0, *, antithetic: bool = F
                 if there is no spread
     source      [Castro et al. 2009; Mitchell et al. 2022]; chapter 2
     """
-    antithetic = checks.flag("antithetic", antithetic)
-    samples = checks.whole("samples", samples, 2 if antithetic else 1, MOST_SAMPLES)
-    if antithetic and samples % 2:
-        raise ValueError(f"samples: antithetic pairs need an even number, got {samples}")
     with asking(game) as asked:
         drawn_orders = samples // 2 if antithetic else samples
         orders = _random_orders(game.n, drawn_orders, stream(seed, "orders"))
@@ -51,8 +45,6 @@ def truncated(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -
                errors do not show it (if v(N) is v(empty), all values are 0)
     source     [Ghorbani & Zou 2019, Algorithm 1]; chapter 3
     """
-    samples = checks.whole("samples", samples, 1, MOST_SAMPLES)
-    tolerance = checks.number("tolerance", tolerance, 0)
     with asking(game) as asked:
         orders = _random_orders(game.n, samples, stream(seed, "orders"))
         gains = _truncated_gains(game, orders, tolerance)
@@ -67,8 +59,6 @@ def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> E
     returns    standard errors from the spread over whole sweeps; NaN if there is no spread
     source     [Liu et al. 2022, GTG-Shapley]; chapter 2
     """
-    samples = checks.whole("samples", samples, 1, MOST_SAMPLES)
-    tolerance = checks.number("tolerance", tolerance, 0)
     generator = stream(seed, "guided orders")
     with asking(game) as asked:
         players = game.n

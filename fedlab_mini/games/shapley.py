@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..parse import checks
 from ..streams import stream
 from .estimate import Estimate, asking, unless_alike
 from .game import MOST_ENUMERATED, Game, all_coalitions
@@ -73,8 +72,6 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
              players (maximum sample reuse); standard errors are NaN if they cannot be estimated
     source   [Banzhaf 1965; Wang & Jia 2023]; chapter 2
     """
-    if samples is not None:
-        samples = checks.whole("samples", samples, 2, MOST_SAMPLES)
     generator = stream(seed, "banzhaf")
     with asking(game) as asked:
         if samples is None:

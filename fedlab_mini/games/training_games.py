@@ -6,22 +6,16 @@ retraining game, whose players are clients. Below: coalitions, engine.simulate.
 
 from __future__ import annotations
 
-import copy
-import functools
 import os
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from ..engine.fit import labels_for, output_count
 from ..engine.local import LocalSGD
 from ..engine.model import Model
-from ..engine.objective import Metric, check_metric
-from ..engine.outputs import frozen
+from ..engine.objective import Metric
 from ..engine.simulate import simulate
-from ..parse import checks
 from ..worlds.federation import Federation
 from .coalitions import RoundGame
 from .game import Game
@@ -51,22 +45,8 @@ def round_game(
     its arguments, so that later changes to the arrays or to the module do not change it
     raises  TypeError or ValueError naming the argument; float types are widened to a common one
     """
-    check_metric("metric", metric)
-    checks.choice("absent", absent, ("left out", "silent"))
-    net = frozen(checks.instance("net", net, Model, "fm.Model(module)"))
-    theta = checks.reals("theta", theta, [net.P])
-    updates = checks.reals("updates", updates, ["m", net.P])
-    y = checks.alongside("y", y, x)
-    x = checks.reals("x", x, ["N", "..."])
-    theta, updates, x = _common_type(theta, updates, x)
-    y = labels_for(net, "y", y, x, output_count(net, x)).clone()
     players = len(updates)
-    weights = [1.0] * players if weights is None else weights  # type: ignore[assignment]
-    weights = checks.reals("weights", weights, [players], dtype=theta.dtype)
-    weights = weights.to(updates, copy=True)
-    if not (weights > 0).all():
-        shown = checks.shown(weights.tolist())
-        raise ValueError(f"weights: expected {players} positive numbers, got {shown}")
+    weights = updates.new_ones(players) if weights is None else weights
     value = RoundGame(net, theta, updates, weights, x, y, metric=metric, absent=absent)
     if absent == "left out":
         return Game(players, value, name="a round")
@@ -84,12 +64,6 @@ class _Moved:
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         return self.game(coalitions & self.moved)
-
-
-def _common_type(*tensors: Tensor) -> list[Tensor]:
-    """Copies of the tensors, all in the widest of their types."""
-    widest = functools.reduce(torch.promote_types, [tensor.dtype for tensor in tensors])
-    return [tensor.to(widest, copy=True) for tensor in tensors]
 
 
 def retraining_game(
@@ -111,17 +85,7 @@ def retraining_game(
             with the same bytes, and other games that need the same blocks use them, too
     v(empty) is the quality of the untrained model; cost: |S| x rounds x passes client epochs
     """
-    check_metric("metric", metric)
     local = LocalSGD() if local is None else local
-    # A copy, so that no warning says that the training starts anew: in a game all do.
-    net = frozen(checks.instance("net", net, Model, "fm.Model(module)"))
-    from ..gate.training import starting_model
-
-    net, _ = starting_model(fed, net, rounds, local, seed)
-    fed.server(on)
-    # A copy, so that later changes to the clients do not change the game.
-    fed = copy.deepcopy(fed)
-
     value = _Retrained(fed, net, rounds, local, metric, seed, on, cache, n_jobs)
     passes = [local.passes(int(size)) for size in fed.sizes]
     client_epochs = rounds * float(np.mean(passes))

@@ -2,6 +2,7 @@
 
 The core trusts its arguments, so it reads like the chapters. What people call is this: a table of
 parameters and parsers, and then the core's function, whose signature and docstring ``help`` shows.
+Parsers are named functions, because a saved history describes the functions in its settings.
 Below: parse. Above: the other modules of the gate.
 """
 
@@ -15,12 +16,17 @@ from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Parser = Callable[[str, Any], Any]  # (name, value) -> what the core takes; TypeError, ValueError
+Parsed = dict[str, Any]
 
 
-def gated(function: Function, **parsers: Parser) -> Function:
+def gated(
+    function: Function, together: Callable[..., Parsed] | None = None, /, **parsers: Parser
+) -> Function:
     """The function behind a table of parsers, one for each parameter that is parsed.
 
     Defaults are trusted: only arguments that the caller gives are parsed, in the table's order
+    together  for arguments that depend on others, such as two arrays of one length: it is called
+              with all arguments by name, parsed ones and defaults, and returns those that it parses
     """
     signature = inspect.signature(function)
 
@@ -33,6 +39,9 @@ def gated(function: Function, **parsers: Parser) -> Function:
         for name, parse in parsers.items():
             if name in given.arguments:
                 given.arguments[name] = parse(name, given.arguments[name])
+        if together is not None:
+            given.apply_defaults()
+            given.arguments.update(together(**given.arguments))
         return function(*given.args, **given.kwargs)
 
     # Other processes find the function by its module, as they do for a class of namedtuple.

@@ -213,7 +213,7 @@ class Watch:
             this.updates,
             *self.server.validation,
             metric=self.metric,
-            weights=this.sizes,
+            weights=this.sizes.to(this.updates),
         )
         estimate = self.methods[method_name](game)
         return instance(method_name, estimate, Estimate, "what fm.exact returns").values

@@ -5,15 +5,24 @@ derives also as ``fm.NAME``. The reference lists it, and the tests of the promis
 strategy makes cover it.
 """
 
+from ..gate.methods import (
+    class_relevance,
+    contribution_index,
+    cosine_game,
+    cosines,
+    fedccea,
+    fit_aam,
+    settle,
+    simulator,
+)
 from .aam import AAM
-from .aam_fit import fit_aam, settle
-from .cgsv import CGSV, cosine_game, cosines
+from .cgsv import CGSV
 from .fedavg import FedAvg
-from .fedccea import FedCCEAResult, contribution_index, fedccea, simulator
+from .fedccea import FedCCEAResult
 from .label_standardisation import LabelStandardisation
 from .reinforce import FLDVE, FRCCE, DVRLRemoval
 from .round_scores import RoundScore, RoundValue, Taylor
-from .sfedavg import SFedAvg, class_relevance
+from .sfedavg import SFedAvg
 
 __all__ = [
     "AAM",

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..parse import checks
 from ..streams import one_thread, stream
 from .aam import AAM, RESTING
 from .adam import adam_step
@@ -45,8 +44,6 @@ def settle(sizes: Tensor, accuracy: Tensor, starts: int = 3, seed: int = 0) -> S
     sizes [S, R, K], accuracy [S, R]; a quality below a thousandth of the mean counts as 0
     raises        ValueError or TypeError naming the argument
     """
-    sizes, accuracy = _check_data(sizes, accuracy)
-    starts = checks.whole("starts", starts)
     clients = sizes.shape[2]
     chance = stream(seed, "settle")
     first = torch.rand(starts, clients, generator=chance, dtype=torch.float64) * 2 / clients
@@ -197,11 +194,7 @@ def fit_aam(
     omega stays >= 0, which picks one of two equal models, (omega, a) and (-omega, -a)
     raises        ValueError or TypeError naming the argument
     """
-    check_fit_options(form, steps, lr)
-    checks.choice("start", start, ("equal", "random"))
-    checks.whole("every", every)
-    sizes, accuracy = _check_data(sizes, accuracy)
-    used = _check_used(used, len(sizes), starts)
+    used = torch.ones(starts, len(sizes), dtype=torch.float64) if used is None else used
     # The weight of each squared error, [F, S].
     weight = used / (used.sum(1, keepdim=True) * sizes.shape[1])
     # The fit begins at the mean accuracy, so Adam spends no steps on getting there.
@@ -300,30 +293,3 @@ def _first_parameters(sizes: Tensor, level: Tensor, start: str, seed: int) -> li
         omega = level.new_full((fits, clients), 1 / clients)
     took_part = (sizes > 0).flatten(0, 1).any(0)
     return [omega * took_part, w1, b1, w2, level]
-
-
-def check_fit_options(form: str, steps: int, lr: float) -> None:
-    """Check the options of `fit_aam` before anything is simulated; errors name the option."""
-    checks.choice("form", form, ("linear", "hidden"))
-    checks.whole("steps", steps)
-    checks.number("lr", lr, 0, 1e3, ends="(]")
-
-
-def _check_data(sizes: Tensor, accuracy: Tensor) -> tuple[Tensor, Tensor]:
-    """Sizes [S, R, K] and accuracy [S, R] in float64."""
-    sizes = checks.reals("sizes", sizes, ["S", "R", "K"], dtype=torch.float64)
-    return sizes, checks.reals("accuracy", accuracy, sizes.shape[:2], dtype=torch.float64)
-
-
-def _check_used(used: Tensor | None, simulations: int, starts: int) -> Tensor:
-    starts = checks.whole("starts", starts)
-    if used is None:
-        return torch.ones(starts, simulations, dtype=torch.float64)
-    if starts > 1:
-        raise ValueError("starts: expected 1 together with `used`; leave out one")
-    used = checks.array("used", used, ["F", simulations]).double()
-    if not ((used >= 0).all() and torch.isfinite(used).all() and (used.sum(1) > 0).all()):
-        raise ValueError(
-            "used: expected rows of finite weights >= 0, with a weight above 0 in each row"
-        )
-    return used

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..engine.rounds import Round, Server, State, Step
 from ..games.game import Game
-from ..parse.checks import choice, flag, number, reals, store
+from ..parse.checks import choice, flag, number, store
 from ..parse.settings import Count, Share, between, ours
 from ..streams import one_thread
 from .fedavg import FedAvg, Weighting
@@ -187,8 +187,6 @@ def cosines(updates: Tensor, step: Tensor) -> Tensor:
     and so does every row if the step is zero                [Xu et al. 2021, Eq. 3; chapter 4]
     raises  ValueError or TypeError naming the argument
     """
-    updates = reals("updates", updates, ["m", "P"])
-    step = reals("step", step, [updates.shape[1]], dtype=updates.dtype)
     with one_thread():
         return _alignment(_units(updates, _norms(updates)), step)
 
@@ -200,12 +198,7 @@ def cosine_game(updates: Tensor, weights: Tensor | None = None) -> Game:
     v(empty) = 0 and v(N) = 1; the game measures alignment, not accuracy
     raises    ValueError or TypeError naming the argument, also for a sum of length 0
     """
-    updates = reals("updates", updates, ["n", "P"], dtype=torch.float64)
-    n = len(updates)
-    weights = torch.ones(n) if weights is None else weights
-    weights = reals("weights", weights, [n], dtype=torch.float64).to(updates.device)
-    if (weights < 0).any():
-        raise ValueError(f"weights: expected numbers of at least 0, got {float(weights.min()):g}")
+    weights = updates.new_ones(len(updates)) if weights is None else weights
     vectors = weights[:, None] * _units(updates, _norms(updates))
     total = vectors.sum(0)
     if _norms(total[None]) <= CANCELLED * weights.sum():
@@ -215,7 +208,7 @@ def cosine_game(updates: Tensor, weights: Tensor | None = None) -> Game:
     # One small table gives the lengths and inner products of all sums.
     with one_thread():
         products = vectors @ vectors.T  # [n, n]
-    return Game(n, partial(_cosines_of_sums, products), name="cosine")
+    return Game(len(updates), partial(_cosines_of_sums, products), name="cosine")
 
 
 def _cosines_of_sums(products: Tensor, coalitions: Tensor) -> Tensor:

@@ -23,10 +23,9 @@ from ..engine.local import LocalSGD, samples_used
 from ..engine.model import Model
 from ..engine.objective import Metric
 from ..engine.simulate import simulate
-from ..parse import checks
 from ..streams import stream
 from ..worlds.federation import Federation
-from .aam_fit import Fit, Settled, check_fit_options, fit_aam, rank_agreement, settle
+from .aam_fit import Fit, Settled, fit_aam, rank_agreement, settle
 from .fedavg import versus
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def contribution_index(v: Tensor | Sequence[float]) -> Tensor:
 
     v [K]; returns [K]                                                [Shyn et al. 2021; chapter 7]
     """
-    positive = checks.reals("v", v, ["K"], dtype=torch.float64).cpu().clamp(min=0)
+    positive = torch.as_tensor(v, dtype=torch.float64).clamp(min=0)
     total = positive.sum()
     return positive / total if total > 0 else torch.full_like(positive, 1 / len(positive))
 
@@ -143,12 +142,6 @@ def fedccea(
     source               [Shyn et al. 2021, Algorithms 1 and 2; chapter 7]
     """
     began = time.perf_counter()
-    check_fit_options(form, 1 if steps is None else steps, lr)
-    checks.whole("starts", starts)
-    if steps is None and form == "hidden":
-        raise ValueError(
-            'form: "hidden" is fitted by Adam; give its number of steps, such as steps=3000'
-        )
     runs = simulator(
         fed, net, simulations, rounds, local, seed, metric=metric, on=on, cache=cache, n_jobs=n_jobs
     )
@@ -215,9 +208,6 @@ def simulator(
     Each simulation draws from its own stream, so those of S = 50 are the first 50 of S = 100.
     """
     began = time.perf_counter()
-    simulations = checks.whole("simulations", simulations)
-    rounds = checks.whole("rounds", rounds)
-    checks.instance("fed", fed, Federation, "a Federation")
     local = LocalSGD() if local is None else local
     shape = (rounds, fed.clients)
     streams = (stream(seed, "shares", simulation) for simulation in range(simulations))

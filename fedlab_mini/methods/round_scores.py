@@ -20,7 +20,7 @@ from ..games import sampling, shapley
 from ..games.estimate import Estimate
 from ..games.game import Game
 from ..games.round_tables import gradient, hessian_product, round_table
-from ..parse.checks import instance, reals, whole
+from ..parse.checks import choice, instance, reals, whole
 from ..parse.settings import Count, between
 from .fedavg import FedAvg, Weighting
 
@@ -95,6 +95,7 @@ class RoundScore(FedAvg):
 
     def table(self, server: Server, round: Round, absent: str = "left out") -> Game:
         """The round's game, which all methods share."""
+        absent = choice("absent", absent, ("left out", "silent"))
         return round_table(round, server, self.metric, absent)
 
 

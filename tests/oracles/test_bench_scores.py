@@ -17,7 +17,7 @@ import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_bench import registry, truth
 from fedlab_bench.rounds import Recorded
-from fedlab_mini.games.values import least_core, nucleolus
+from fedlab_mini.gate.games import least_core, nucleolus
 
 SCENARIO, SEED, N = "sizes", 0, 8
 VALUES = {"Shapley": fm.exact, "Banzhaf": fm.banzhaf, "leave one out": fm.leave_one_out}

@@ -74,7 +74,7 @@ def test_a_table_of_another_kind_is_refused() -> None:
     this = a_round()
     for metric, absent, named in (("loss", "gone", "absent"), ("auc", "silent", "metric")):
         with pytest.raises(ValueError, match=f"{named}: expected"):
-            tables.round_table(this, SERVER, metric, absent)
+            fm.RoundScore(metric=metric).table(SERVER, this, absent)
 
 
 @pytest.mark.parametrize("order", [1, 2])

@@ -9,7 +9,7 @@ from scipy.optimize import linprog, minimize
 
 import fedlab_bench as fb
 import fedlab_mini as fm
-from fedlab_mini.games.values import core_shortfall, least_core, nucleolus
+from fedlab_mini.gate.games import core_shortfall, least_core, nucleolus
 
 
 def game_of(worth: dict[str, float], n: int) -> fm.Game:

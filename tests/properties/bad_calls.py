@@ -14,14 +14,14 @@ from fedlab_bench.show import leaderboard
 from fedlab_mini.engine import networks
 from fedlab_mini.engine.networks import cnn
 from fedlab_mini.engine.outputs import parts
-from fedlab_mini.games import values
+from fedlab_mini.gate import games as gate
 from fedlab_mini.judge import evidence
 from fedlab_mini.show import plots
 from fedlab_mini.worlds import corrupt, partition
 from fedlab_mini.worlds.corrupt import Backdoor, DeleteWords
 
 # where public names live
-ROOMS = (fb, fm, fm.methods, fm.attacks, corrupt, partition, networks, values)
+ROOMS = (fb, fm, fm.methods, fm.attacks, corrupt, partition, networks, gate)
 # what a call leaves behind, made by the package itself: nobody is asked to build one by hand
 RECORDS = {"AAM", "Cost", "DataUnavailable", "Estimate", "FedCCEAResult", "History"}
 # recorded rounds of somebody's system are checked where they are used, by the strategy; what a
@@ -126,7 +126,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     for name in ("exact", "leave_one_out", "alone", "banzhaf"):
         add(name, getattr(fm, name), game=game)
     for name in ("core_shortfall", "least_core", "nucleolus"):
-        add(name, getattr(values, name), game=game)
+        add(name, getattr(gate, name), game=game)
     for name in ("permutation", "guided"):
         add(name, getattr(fm, name), game=game, samples=6)
     add("truncated", fm.truncated, game=game, samples=6, tolerance=0.0)

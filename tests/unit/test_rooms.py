@@ -40,6 +40,8 @@ def dotted(path: Path) -> str:
 
 def room(module: str) -> str:
     """Where a module lies: its first part below ``fedlab_mini``, or its package."""
+    if module == "fedlab_mini.methods":  # it names what is public, as the package itself does
+        return ""
     package, *below = module.split(".")
     return package if package != "fedlab_mini" else below[0] if below else ""
 
