@@ -163,6 +163,9 @@ class Watch:
         self.present = torch.zeros(server.clients, dtype=torch.long)  # rounds of a client
         self.guests = {name for name, method in methods.items() if is_guest(method)}
         for method_name, method in methods.items():
+            # A guest writes only to its own copy.
+            own = server.copy() if method_name in self.guests else server
+            self.servers[method_name] = own
             if hasattr(method, "step"):
                 strategy = self.strategies[method_name] = method
             else:
@@ -172,9 +175,7 @@ class Watch:
                     self.totals[method_name] = torch.zeros(server.clients, dtype=torch.float64)
                     continue
                 strategy = self.strategies[method_name] = FunctionScore(function=method)
-            # A guest writes only to its own copy.
-            own = server.copy() if method_name in self.guests else server
-            self.servers[method_name], self.states[method_name] = own, strategy.init(own)
+            self.states[method_name] = strategy.init(own)
 
     @one_thread()
     def __call__(self, this: Round, step: Step | None = None) -> Tensor:
@@ -207,11 +208,12 @@ class Watch:
     def _value(self, method_name: str, this: Round) -> Tensor:
         """A function's values of a round's game, [m]."""
         # Each method gets its own game, so its result does not depend on earlier methods.
+        server = self.servers[method_name]
         game = round_game(
-            self.server.net,
+            server.net,
             this.theta,
             this.updates,
-            *self.server.validation,
+            *server.validation,
             metric=self.metric,
             weights=this.sizes.to(this.updates),
         )

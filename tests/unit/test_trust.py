@@ -1,0 +1,101 @@
+"""The core trusts its arguments: it takes no check, asks for no type, and says why it raises."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fedlab_mini as fm
+from chapters import ROOT
+from fedlab_mini.gate import games, methods
+
+PACKAGE = ROOT / "fedlab_mini"
+TRUSTING = ("games", "methods/aam.py", "methods/aam_fit.py", "methods/adam.py")  # rooms, files
+TRUSTING += ("methods/cgsv.py", "methods/fedccea.py", "methods/label_standardisation.py")
+TRUSTING += ("methods/policy.py", "methods/sfedavg.py")
+# Who takes checks nevertheless, and why.
+CHECKING = {
+    "games/game.py": "Game parses what it is made of, what it is asked, and what a value answers",
+    "games/estimate.py": "Estimate parses what it is made of: estimators of strangers make some",
+    "methods/cgsv.py": "CGSV parses its settings",
+    "methods/sfedavg.py": "SFedAvg parses its settings",
+}
+# Functions that parse settings may ask for types.
+SETTINGS = {"methods/cgsv.py _server_lr", "methods/sfedavg.py _temperature"}
+# Where the core raises, and why.
+RAISING = {
+    "games/estimate.py asking": "all 2^n coalitions are too many",
+    "games/game.py Game._checked": "see CHECKING",
+    "games/game.py Game._compute": "see CHECKING",
+    "games/game.py all_coalitions": "all 2^n coalitions do not fit into memory",
+    "games/kernel.py kernel": "fewer pairs of coalitions than players determine no fit",
+    "games/round_tables.py _differentiable": "a loss without a derivative has no gradient",
+    "games/values.py _program": "the solver finds no optimum",
+    "games/values.py nucleolus": "the solver finds no optimum",
+    "methods/aam.py AAM.collapsed": "sigmoid nodes form no linear map",
+    "methods/cgsv.py CGSV.__post_init__": "settings that exclude each other",
+    "methods/cgsv.py cosine_game": "a sum of length 0 has no direction",
+    "methods/sfedavg.py SFedAvg.__post_init__": "settings that exclude each other",
+    "methods/sfedavg.py SFedAvg.init": "a setting that does not fit the federation",
+}
+ASKS = {"isinstance", "issubclass", "hasattr", "callable", "torch.is_tensor"}
+FILES = [
+    f for part in TRUSTING for f in (sorted((PACKAGE / part).glob("*.py")) or [PACKAGE / part])
+]
+named = pytest.mark.parametrize("file", FILES, ids=[str(f.relative_to(PACKAGE)) for f in FILES])
+
+
+def functions(file: Path) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The functions and methods of a file, by where they stand; inner ones belong to the outer."""
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        outer = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+        for one in node.body if outer else [node]:
+            if isinstance(one, ast.FunctionDef):
+                yield f"{file.relative_to(PACKAGE)} {outer}{one.name}", one
+
+
+@named
+def test_the_core_takes_no_check(file):
+    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    froms = [n for n in nodes if isinstance(n, ast.ImportFrom)]
+    taken = [f"{n.module}.{alias.name}" for n in froms for alias in n.names]
+    checks = any(module.startswith(("parse.checks", "gate")) for module in taken)
+    assert checks == (str(file.relative_to(PACKAGE)) in CHECKING)
+
+
+@named
+def test_the_core_asks_no_argument_for_its_type(file):
+    for place, function in functions(file):
+        given = {arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)} - {"self"}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ASKS:
+                asked = {n.id for n in ast.walk(node.args[0]) if isinstance(n, ast.Name)}
+                trusts = not asked & given or place in SETTINGS
+                assert trusts, f"{place} asks {ast.unparse(node)}"
+
+
+def test_the_core_raises_where_listed():
+    found = {
+        place
+        for file in FILES
+        for place, function in functions(file)
+        if any(isinstance(node, ast.Raise) for node in ast.walk(function))
+    }
+    assert found == {*RAISING}
+
+
+@pytest.mark.parametrize("room", [games, methods])
+def test_a_gates_function_reads_as_the_cores_and_can_be_sent_to_another_process(room):
+    public = {name: one for name, one in vars(room).items() if hasattr(one, "__wrapped__")}
+    own = {name: one for name, one in public.items() if one.__module__ == room.__name__}
+    assert len(own) > 5
+    for name, one in own.items():
+        assert pickle.loads(pickle.dumps(one)) is one
+        assert (one.__name__, one.__doc__) == (name, one.__wrapped__.__doc__)
+        assert inspect.signature(one) == inspect.signature(one.__wrapped__)
+        assert name not in fm.__all__ or getattr(fm, name) is one
