@@ -23,7 +23,7 @@ from ..engine.model import Model
 from ..engine.objective import Metric, check_metric
 from ..engine.outputs import frozen, judged
 from ..engine.rounds import Round, Step, Strategy
-from ..parse.checks import array, choice, distinct_ids, flag, instance, reals, whole
+from ..parse.checks import array, choice, distinct_ids, flag, instance, reals, shown, whole
 from ..worlds.federation import Federation
 from .answers import a_strategy, watching
 from .gated import documented_by
@@ -109,7 +109,10 @@ class Ruled:
         self.given = given
 
     def __call__(self, updates: Tensor, sizes: Tensor) -> Tensor:
-        step = self.given(updates.clone(), sizes.clone())
+        try:
+            step = self.given(updates.clone(), sizes.clone())
+        except Exception as error:  # a function may fail in any way
+            raise ValueError(f"rule: fails on updates {shown(updates)}: {error}") from error
         return reals("rule", step, [updates.shape[1]]).to(updates)
 
 
