@@ -26,8 +26,8 @@ from fedlab_mini.command import (
     writable,
     write_csv,
 )
-from fedlab_mini.engine.files import whole_file
 from fedlab_mini.judge.registry import looked_up, scoring
+from fedlab_mini.keep.files import whole_file
 from fedlab_mini.parse.checks import home
 
 from . import entering, judging, submission, truth

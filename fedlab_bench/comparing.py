@@ -23,7 +23,6 @@ from torch import Tensor
 
 from fedlab_mini import __version__
 from fedlab_mini.engine import progress
-from fedlab_mini.engine.files import Cache
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.objective import Metric, check_metric
 from fedlab_mini.engine.rounds import Round, Server, State, Strategy
@@ -34,6 +33,7 @@ from fedlab_mini.gate.methods import contribution_index
 from fedlab_mini.gate.training import train
 from fedlab_mini.judge.metrics import kendall
 from fedlab_mini.judge.score import Watch
+from fedlab_mini.keep.files import Cache
 from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.parse import checks
 from fedlab_mini.streams import one_thread

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from fedlab_mini.engine.files import whole_file
 from fedlab_mini.engine.rounds import Round, Server, Step
 from fedlab_mini.gate.training import train
+from fedlab_mini.keep.files import whole_file
 from fedlab_mini.methods.fedavg import FedAvg, Weighting
 from fedlab_mini.parse.checks import home
 from fedlab_mini.streams import one_thread

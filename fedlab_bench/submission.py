@@ -24,7 +24,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fedlab_mini.engine.files import whole_file
+from fedlab_mini.keep.files import whole_file
 from fedlab_mini.parse.checks import home
 
 from .truth import HELD_OUT, PUBLIC, seeds_of

@@ -20,10 +20,10 @@ from filelock import FileLock
 from torch import Tensor
 
 from fedlab_mini.engine import progress
-from fedlab_mini.engine.files import read_arrays, whole_file
 from fedlab_mini.games import sampling, shapley
 from fedlab_mini.games.game import Game
 from fedlab_mini.gate.games import retraining_game
+from fedlab_mini.keep.files import read_arrays, whole_file
 from fedlab_mini.parse import checks
 from fedlab_mini.streams import one_thread
 

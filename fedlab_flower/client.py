@@ -16,13 +16,13 @@ from flwr.clientapp import ClientApp
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.engine.files import described
 from fedlab_mini.engine.fit import labels_for, output_count
 from fedlab_mini.engine.left_out import names
 from fedlab_mini.engine.local import round_updates
 from fedlab_mini.engine.minibatches import Shuffles
 from fedlab_mini.engine.outputs import twin
 from fedlab_mini.engine.train import checked_labels
+from fedlab_mini.keep.files import described
 from fedlab_mini.methods.label_standardisation import Inspection
 from fedlab_mini.parse.checks import instance, reals, shown, whole
 

@@ -106,6 +106,7 @@ class FlowerStrategy(Strategy):
         own = fm.Federation.from_datasets(
             [validation], validation=validation, test=test, classes=classes
         )
+        seed = whole("seed", seed, None)
         net, self.theta = starting_model(own, net, rounds, self.local, seed)
         self.registered = clients if isinstance(clients, Mapping) else None
         K = whole("clients", len(clients) if isinstance(clients, Mapping) else clients)

@@ -27,7 +27,7 @@ from fedlab_bench.rounds import recorded, slug
 from fedlab_bench.show import leaderboard
 from fedlab_bench.truth import FOLDER, cells_of, manifest, owner_of, seeds_of, sha256
 from fedlab_bench.worlds import LOCAL, ROUNDS
-from fedlab_mini.engine.files import whole_file
+from fedlab_mini.keep.files import whole_file
 
 from . import bench_findings
 from .items import ROOT

@@ -15,9 +15,9 @@ import pandas as pd
 from torch import Tensor
 
 import fedlab_bench as fb
-from fedlab_mini.engine.files import whole_file
 from fedlab_mini.judge import evidence
 from fedlab_mini.judge.student import visible
+from fedlab_mini.keep.files import whole_file
 
 from . import advice, bench_findings, every, leaderboard, ledger, ledger_views, store, telling
 from .items import ROOT

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 from filelock import FileLock
 
-from fedlab_mini.engine.files import whole_file
+from fedlab_mini.keep.files import whole_file
 from fedlab_mini.parse.checks import home
 
 from .items import ROOT

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedlab_mini.engine.files import whole_file
+from fedlab_mini.keep.files import whole_file
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPLORER = ROOT / "book" / "_static" / "figures" / "explorer.html"

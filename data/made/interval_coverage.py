@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedlab_mini.engine.files import whole_file
 from fedlab_mini.judge.student import strict, student
+from fedlab_mini.keep.files import whole_file
 
 FILE = Path(__file__).resolve().parents[2] / "data" / "coverage.csv"
 LOOKS = FILE.with_name("looks.csv")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..engine.files import whole_file
+from ..keep.files import whole_file
 from ..parse.checks import unread
 from ..worlds.data import DataUnavailable
 

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..keep.files import read_arrays, whole_file
 from ..parse.checks import home
-from .files import read_arrays, whole_file
 from .rounds import State, Strategy, copied
 
 if TYPE_CHECKING:

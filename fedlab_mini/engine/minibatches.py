@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..parse.checks import whole
 from ..parse.settings import Count, Positive, Settings
 from ..streams import numbers, stream
 from ..worlds.federation import Federation
@@ -47,7 +46,6 @@ class LocalSGD(Settings):
 
     def rate(self, t: int) -> float:
         """Step size of round ``t`` (the first is 1); ValueError if ``decay`` makes it infinite."""
-        t = t if type(t) is int and t > 0 else whole("t", t)
         decays = (t - 1) // self.decay_every
         # A power that overflows raises, but a product becomes infinite; both are refused below.
         try:

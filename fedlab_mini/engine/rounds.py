@@ -57,9 +57,8 @@ class Round:
 
     def copy(self) -> Round:
         """A round that shares no memory with this one and has an empty ``memo``."""
-        parts = {name: part for name, part in vars(self).items() if torch.is_tensor(part)}
-        copies: dict[str, Any] = {name: part.clone() for name, part in parts.items()}
-        return replace(self, **copies)
+        names = ("theta", "clients", "sizes", "updates", "missing")
+        return replace(self, **{name: getattr(self, name).clone() for name in names})
 
 
 class Step(NamedTuple):

@@ -18,10 +18,10 @@ import torch
 from joblib import delayed
 from torch import Tensor
 
+from ..keep.files import Cache
 from ..streams import one_thread
 from ..worlds.federation import Federation
 from . import left_out, progress
-from .files import Cache
 from .local import (
     AttackStates,
     Participants,

@@ -18,14 +18,14 @@ from math import nan
 import torch
 from torch import Tensor
 
-from ..parse.checks import store, whole, wholes
+from ..keep.files import described
+from ..parse.checks import wholes
 from ..streams import one_thread
 from ..version import __version__
 from ..worlds.data.dataset import Samples
 from ..worlds.federation import Federation
 from . import left_out, progress
 from .fast.stacks import UpdateMemory
-from .files import described
 from .history import History, Log
 from .local import AttackStates, limit_of, round_updates, usable
 from .minibatches import LocalSGD, Shuffles
@@ -223,7 +223,7 @@ def of_clients(
         "attacks": described(dict(sorted(fed.attacks.items()))),
         "net": f"{shapes} {described(net.module)}{objective}",
         "local": described(local),
-        "seed": str(whole("seed", seed, None)),
+        "seed": str(seed),
     }
 
 
@@ -269,7 +269,7 @@ class InProcess:
         """Continue with what ``memory`` had."""
         # Not by ``replace``, which would copy all samples.
         self.fed = copy.copy(self.fed)
-        store(self.fed, y=memory["labels"])
+        object.__setattr__(self.fed, "y", memory["labels"])
         self.shuffles.stack = None  # its working memory refers to the labels
         for place, part in memory.items():
             if place.startswith("attack."):

@@ -42,7 +42,7 @@ def train(
     start: History | None = None,
     watch: Callable[[Round, Step], object] | None = None,
 ) -> History:
-    local = LocalSGD() if local is None else local
+    local, seed = LocalSGD() if local is None else local, whole("seed", seed, None)
     net, theta = starting_model(fed, net, rounds, local, seed, theta, start)
     watch = None if watch is None else watching("watch", watch)
     own = a_strategy("strategy", strategy)
@@ -64,7 +64,8 @@ def local_updates(
     seed: int = 0,
     t: int = 1,
 ) -> Tensor:
-    local, t = LocalSGD() if local is None else local, whole("t", t)
+    local, seed = LocalSGD() if local is None else local, whole("seed", seed, None)
+    t = whole("t", t)
     net, theta = starting_model(fed, net, 1, local, seed, theta)
     named = range(fed.clients) if clients is None else clients
     ids = distinct_ids("clients", named, fed.clients)
@@ -87,7 +88,7 @@ def simulate(
     cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> Tensor:
-    local = LocalSGD() if local is None else local
+    local, seed = LocalSGD() if local is None else local, whole("seed", seed, None)
     instance("fed", fed, Federation, "a Federation")
     check_metric("metric", metric)
     choice("on", on, ("validation", "test"))

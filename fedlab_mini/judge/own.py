@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..engine.files import HOUSE
 from ..engine.rounds import Round, Server, State
+from ..keep.files import HOUSE
 from ..methods.round_scores import RoundScore, Scored
 
 

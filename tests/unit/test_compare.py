@@ -18,9 +18,9 @@ from fedlab_bench.registry import CEILING
 from fedlab_bench.scenarios import CLIENTS
 from fedlab_bench.worlds import DRAWN, WORSE, World
 from fedlab_mini.engine import progress
-from fedlab_mini.engine.files import Cache
 from fedlab_mini.engine.rounds import Round, Server, Step
 from fedlab_mini.judge.score import Watch
+from fedlab_mini.keep.files import Cache
 
 SMALL = {
     "Shapley": METHODS["Shapley"],

@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 import fedlab_mini as fm
-from fedlab_mini.engine import files
-from fedlab_mini.engine.files import described, read_arrays, whole_file
+from fedlab_mini.keep import files
+from fedlab_mini.keep.files import described, read_arrays, whole_file
 
 # --- whole or not at all -------------------------------------------------------------------------
 

@@ -15,20 +15,28 @@ from chapters import ROOT
 from fedlab_mini.gate import games, methods
 
 PACKAGE = ROOT / "fedlab_mini"
-TRUSTING = ("games", "methods/aam.py", "methods/aam_fit.py", "methods/adam.py")  # rooms, files
-TRUSTING += ("methods/cgsv.py", "methods/fedccea.py", "methods/label_standardisation.py")
-TRUSTING += ("methods/policy.py", "methods/sfedavg.py")
+TRUSTING = ("games", "engine/fast", "engine/left_out.py", "engine/local.py")  # rooms, files
+TRUSTING += ("engine/minibatches.py", "engine/plain.py", "engine/rounds.py", "engine/simulate.py")
+TRUSTING += ("engine/train.py", "methods/aam.py", "methods/aam_fit.py", "methods/adam.py")
+TRUSTING += ("methods/cgsv.py", "methods/fedavg.py", "methods/fedccea.py", "methods/policy.py")
+TRUSTING += ("methods/label_standardisation.py", "methods/reinforce.py", "methods/sfedavg.py")
 # Who takes checks nevertheless, and why.
 CHECKING = {
+    "engine/train.py": "what a client answers to a message, whoever wrote the message",
     "games/game.py": "Game parses what it is made of, what it is asked, and what a value answers",
     "games/estimate.py": "Estimate parses what it is made of: estimators of strangers make some",
     "methods/cgsv.py": "CGSV parses its settings",
+    "methods/reinforce.py": "Reinforce parses its settings",
     "methods/sfedavg.py": "SFedAvg parses its settings",
 }
 # Functions that parse settings may ask for types.
 SETTINGS = {"methods/cgsv.py _server_lr", "methods/sfedavg.py _temperature"}
 # Where the core raises, and why.
 RAISING = {
+    "engine/fast/stacks.py Stack.prepare": "each kind of stack has its own",
+    "engine/fast/stacks.py Stack.step": "each kind of stack has its own",
+    "engine/minibatches.py LocalSGD.rate": "a step size that grows each round becomes infinite",
+    "engine/train.py of_clients": "samples changed under a running training",
     "games/estimate.py asking": "all 2^n coalitions are too many",
     "games/game.py Game._checked": "see CHECKING",
     "games/game.py Game._compute": "see CHECKING",
@@ -40,6 +48,13 @@ RAISING = {
     "methods/aam.py AAM.collapsed": "sigmoid nodes form no linear map",
     "methods/cgsv.py CGSV.__post_init__": "settings that exclude each other",
     "methods/cgsv.py cosine_game": "a sum of length 0 has no direction",
+    "methods/fedavg.py Configuration.__setattr__": "a strategy's attributes are fixed",
+    "methods/fedavg.py FedAvg._weights": "what weights of a reader's subclass returns",
+    "methods/fedavg.py FedAvg.count": "a reader's subclass whose state begins without rounds",
+    "methods/fedavg.py FedAvg.init": "a setting that does not fit the federation",
+    "methods/fedavg.py classes_of": "labels that are numbers have no classes",
+    "methods/reinforce.py FLDVE.__post_init__": "settings that exclude each other",
+    "methods/reinforce.py FRCCE.__post_init__": "settings that exclude each other",
     "methods/sfedavg.py SFedAvg.__post_init__": "settings that exclude each other",
     "methods/sfedavg.py SFedAvg.init": "a setting that does not fit the federation",
 }

@@ -1,6 +1,6 @@
 """Files: a file is written completely or not at all; its name or a hash says what it holds.
 
-Below: checks. Above: history, simulate, and everything that is stored.
+Below: parse. Above: history, simulate, and everything that is stored.
 """
 
 from __future__ import annotations
