@@ -309,7 +309,7 @@ def _freeze(options: argparse.Namespace) -> None:
         print(truth_path)
 
 
-def main(words: Sequence[str]) -> object:
+def main(words: Sequence[str] | None = None) -> object:
     """Run one of the commands; a usage error prints one line."""
     parser = _parser()
     options = parser.parse_args(words)

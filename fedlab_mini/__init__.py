@@ -48,7 +48,7 @@ from .gate.training import local_updates, simulate, train
 from .judge import evidence as evidence
 from .judge.draws import score_intervals
 from .judge.metrics import detection_auc, kendall, spearman
-from .judge.score import score
+from .judge.score import records, score
 from .methods.cgsv import CGSV
 from .methods.fedavg import FedAvg
 from .methods.label_standardisation import LabelStandardisation
@@ -72,9 +72,9 @@ __all__ += ["SortedShards", "SwapLabels", "additive", "all_coalitions", "alone",
 __all__ += ["class_relevance", "contribution_index", "cosine_game", "cosines", "detection_auc"]
 __all__ += ["exact", "fedccea", "federation", "four_hospitals", "glove", "guided"]
 __all__ += ["irrelevant_digits", "kendall", "kernel", "leave_one_out", "load", "local_updates"]
-__all__ += ["logistic", "mlp", "noisy_digits", "permutation", "quadratic", "removal_curves"]
-__all__ += ["retraining_game", "round_game", "score", "score_intervals", "simulate", "six_clinics"]
-__all__ += ["skewed_digits", "spam", "spearman", "train", "truncated"]
+__all__ += ["logistic", "mlp", "noisy_digits", "permutation", "quadratic", "records"]
+__all__ += ["removal_curves", "retraining_game", "round_game", "score", "score_intervals"]
+__all__ += ["simulate", "six_clinics", "skewed_digits", "spam", "spearman", "train", "truncated"]
 
 # Names of version 2.0 that are kept for one release, by the module that holds them: old=new.
 MOVED = {

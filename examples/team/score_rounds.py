@@ -1,25 +1,26 @@
 """Score all rounds in rounds/, write scores.csv, name the clients without whom all were better."""
 
-import subprocess
 import sys
-from pathlib import Path
 
-import pandas as pd
+import numpy as np
+from model import NET
 
-METHODS = "CGSV,leave_one_out"
+import fedlab_mini as fm
+
+METHODS = ["CGSV", "leave_one_out"]
 
 
 def main() -> None:
-    """Run ``python -m fedlab_mini score`` on the files, then read its table."""
-    rounds = sorted(Path("rounds").glob("round_*.npz"))
-    if not rounds:
-        sys.exit("rounds/: no files round_*.npz; see README.md for how a server writes them")
-    words = [sys.executable, "-m", "fedlab_mini", "score", *map(str, rounds)]
-    words += ["--net", "model:NET", "--validation", "validation.npz"]
-    words += ["--methods", METHODS, "--metric", "loss", "--csv", "scores.csv"]
-    if status := subprocess.run(words).returncode:
-        sys.exit(status)
-    scores = pd.read_csv("scores.csv", index_col="client")
+    """Score the files of the rounds, and write the table."""
+    try:
+        rounds = fm.records("rounds")
+    except ValueError as error:
+        sys.exit(f"{error}; see README.md for how a server writes them")
+    with np.load("validation.npz") as samples:
+        validation = samples["x"], samples["y"]
+    scores = fm.score(rounds, net=fm.Model(NET), validation=validation, methods=METHODS)
+    scores.to_csv("scores.csv")
+    print(scores)
     if low := scores.index[scores.leave_one_out < 0].tolist():
         sys.exit(f"the rounds would be better without: {', '.join(map(str, low))}")
 

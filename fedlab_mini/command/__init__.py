@@ -8,7 +8,6 @@ import glob
 import importlib
 import io
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -100,17 +99,6 @@ def matched(option: str, paths: Iterable[Path]) -> Iterator[Path]:
         if not names:
             raise ValueError(f"{option}: expected files, got {path}, which matches none")
         yield from (folder / name for name in names)
-
-
-def in_order(paths: Iterable[Path]) -> list[Path]:
-    """Files in the given order; but if a shell has sorted them, round_2 before round_10."""
-    given = list(paths)
-    if [*map(str, given)] != sorted(map(str, given)):
-        return given
-    parts = {path: re.split(r"(\d+)", str(path)) for path in given}
-    # Every second part is a number.
-    key = {path: [*zip(p[::2], map(int, [*p[1::2], 0]), strict=True)] for path, p in parts.items()}
-    return sorted(given, key=lambda path: key[path])
 
 
 def module_files(texts: Iterable[str]) -> Iterator[Path]:

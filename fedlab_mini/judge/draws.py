@@ -1,6 +1,6 @@
 """Draws: how much scores of recorded rounds depend on the server's validation samples.
 
-The page "Bring your own" shows it, and ``python -m fedlab_mini score --draws 20`` uses it.
+The page "Bring your own" shows it.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ SCORES: dict[str, Method] = {
     "FLDVE": FLDVE(),
     "S-FedAvg": SFedAvg(None),
 }
-MORE = "; import fedlab_bench, or python -m fedlab_bench score, knows the neighbours, too"
+MORE = "; after import fedlab_bench its neighbours of these, too"
 # Other words for a score that command lines accept.
 ALSO = {"exact": "Shapley"}
 

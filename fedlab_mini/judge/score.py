@@ -1,14 +1,15 @@
 """Score: turn recorded rounds of any system into a table of scores, without any training.
 
-The page "Bring your own" shows it. Builds on records, registry and games. The command
-``python -m fedlab_mini score`` uses it.
+The page "Bring your own" shows it. Builds on records, registry and games.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -23,9 +24,9 @@ from ..engine.rounds import Round, Server, State, Step, Strategy, copied
 from ..games.estimate import Estimate
 from ..games.game import Game
 from ..games.training_games import round_game
-from ..parse.checks import alongside, choice, instance, reals, shown
+from ..parse.checks import alongside, choice, home, instance, reals, shown
 from ..parse.ids import client_ids
-from ..parse.records import all_clients, flat, in_order_of_rounds, opened
+from ..parse.records import all_clients, by_number, flat, in_order_of_rounds, opened
 from ..streams import one_thread, stream
 from .own import FunctionScore, is_guest, takes_round
 from .registry import by_name, scoring
@@ -37,6 +38,24 @@ Recorded = Mapping[str, Any] | Tensor | np.ndarray | str | os.PathLike[str]
 Method = Strategy | Callable[[Game], Estimate]
 # Float masks are longer than an update by more than this factor.
 MASKED = 100
+ROUND_FILE = re.compile(r"[^.].*\.(npz|npy|pt|pth)", re.IGNORECASE)
+
+
+def records(path: str | os.PathLike[str]) -> list[Path]:
+    """The files of recorded rounds in a folder, in the order of the rounds' numbers.
+
+    path     a folder; its .npz, .npy and .pt files with a number in their names are the rounds, so
+             round_2.npz comes before round_10.npz, and server.npz is none. Or one such file
+    returns  paths, which ``fm.score`` opens one after another
+    raises   ValueError if there are no such files
+    """
+    place = home(instance("path", path, str | os.PathLike, "a folder"))  # type: ignore[arg-type]
+    if place.is_file():
+        return [place]
+    found = [file for file in place.glob("*[0-9]*.*") if ROUND_FILE.fullmatch(file.name)]
+    if not found:
+        raise ValueError(f"path: expected a folder with files such as round_1.npz, got {place}")
+    return sorted(found, key=lambda file: by_number(file.name))
 
 
 def score(
@@ -54,15 +73,16 @@ def score(
     """The score of each client by each method, from rounds that some system has recorded.
 
     updates     one record per round, read one after another: an array [m, P] of clients 0..m-1; a
-                mapping, see below; or the path of an .npz, .npy or .pt file that holds one of these
+                mapping, see below; or the path of an .npz, .npy or .pt file that holds one of
+                these. ``fm.records(folder)`` gives the files of a folder in their order
     net         the model, ``fm.Model(module)``; validation: the server's samples (x, y), which
                 some methods, such as ``fm.CGSV()``, do not need
     methods     strategies such as ``fm.CGSV()``, which watch the rounds and change nothing;
                 functions of a round's game such as ``fm.exact``, or of (round, server) -> [m],
                 averaged over all rounds (a round without the client counts 0); names such as
-                "leave one out" or "Shapley, silent", which ``python -m fedlab_mini score --help``
-                lists. A mapping {name: method} names the columns. Your own methods get copies, so
-                they cannot change what other methods see
+                "leave one out" or "Shapley, silent" (the error for an unknown one lists all). A
+                mapping {name: method} names the columns. Your own methods get copies, so they
+                cannot change what other methods see
     theta       the model before round 1, if the records do not hold it
     clients     every client's id, whole numbers or names; needed if ``updates`` can be read only
                 once, e.g. a generator

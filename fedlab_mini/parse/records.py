@@ -168,12 +168,9 @@ class Record:
 
 
 @contextlib.contextmanager
-def archive(
-    label: str, path: str | os.PathLike[str], names: tuple[str, ...] = ("updates",)
-) -> Iterator[Record]:
+def archive(label: str, path: str | os.PathLike[str]) -> Iterator[Record]:
     """The contents of an .npz, .npy or .pt file; arrays of an .npz file are read when needed.
 
-    names   the names of arrays that have none in the file
     raises  ValueError naming a file that is of another kind, damaged, or would run a pickle
     """
     path = home(path)
@@ -188,20 +185,12 @@ def archive(
             refused = f"{label}: cannot read {path} as a file of"
             reason = f"{type(error).__name__}: {error}"
             if "pickle" in reason:  # NumPy's message would say how to load it anyway
-                wanted = ", ".join(f"{name}=..." for name in names)
-                reason = f"it is none, or a pickle; write numpy.savez(path, {wanted})"
+                reason = "it is none, or a pickle; write numpy.savez(path, updates=...)"
             if path.suffix == ".safetensors":
                 reason = "write numpy.savez(path, **safetensors.numpy.load_file(this))"
             writers = "numpy.savez, numpy.save or torch.save"
             raise ValueError(f"{refused} {writers} ({reason})") from error
-        if isinstance(held, Mapping):
-            fields = held
-        elif len(names) == 1:
-            fields = {names[0]: held}
-        elif isinstance(held, list | tuple) and len(held) == len(names):
-            fields = dict(zip(names, held, strict=True))
-        else:
-            raise ValueError(f"{label}: {path} has no names; give {' and '.join(names)}")
+        fields = held if isinstance(held, Mapping) else {"updates": held}
         yield Record(f"{label}: {path}", fields)
 
 
@@ -243,7 +232,7 @@ def named(value: Any) -> bool:
 def in_order_of_parameters(label: str, rows: Any) -> None:
     """Refuse a frame whose columns are not in the order of the parameters."""
     columns = list(getattr(rows, "columns", ()))
-    if columns != sorted(columns, key=_by_number):
+    if columns != sorted(columns, key=by_number):
         raise ValueError(
             f"{label}: its columns, {shown(columns)}, are not in their order; give "
             "frame.to_numpy() with the parameters in the order of net.shapes"
@@ -253,14 +242,14 @@ def in_order_of_parameters(label: str, rows: Any) -> None:
 def in_order_of_rounds(files: Iterable[Any]) -> None:
     """Refuse files in the order of their letters, where round_10 comes before round_2."""
     names = [str(one) for one in files if isinstance(one, str | os.PathLike)]
-    if names == sorted(names) != sorted(names, key=_by_number):
+    if names == sorted(names) != sorted(names, key=by_number):
         raise ValueError(
             f"updates: {shown([os.path.basename(name) for name in names])} are in the order of "
-            "letters; sort them by the number of the round"
+            "letters; sort them by the number of the round, as fm.records(folder) does"
         )
 
 
-def _by_number(column: Any) -> list[Any]:
+def by_number(column: Any) -> list[Any]:
     """A key that sorts p2 before p10, as its number says and not its letters."""
     # Splitting at numbers leaves words at even places and numbers at odd ones.
     parts = re.split(r"(\d+)", str(column))

@@ -158,6 +158,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     for name in ("spearman", "kendall"):
         add(name, getattr(fm, name), a=[1.0, 2, 3], b=[1.0, 3, 2])
     recorded = {"updates": [UPDATES], "theta": THETA, "net": NET, "validation": samples(9)}
+    add("records", fm.records, path=__file__)
     add("score", fm.score, **recorded, methods=[fm.exact])
     add("score_intervals", fm.score_intervals, **recorded, methods=[fm.exact], draws=2)
     add("compare", fb.compare, methods={"alone": fm.methods.RoundValue(fm.alone)},

@@ -8,25 +8,25 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import fedlab_bench.__main__ as bench_command
 import studies.__main__ as study_command
 from fedlab_mini.__main__ import main
-from fedlab_mini.command import in_order, matched
+from fedlab_mini.command import matched
 
-GOOD = "score good.npz --net 4,3 --validation samples.npz"
-LINES = (
+LINES = ("", "nothing", "data", "data nothing", "data fetch nothing")
+BENCH = (
     "",
-    "score broken.npz --net 4,3 --validation broken.npz",
-    "score good.npz --net 4,x --validation samples.npz",
-    "score good.npz --net no_module:NAME --validation samples.npz",
-    *(f"{GOOD} {more}" for more in ("--methods CGSV,nothing", "--csv no/folder/out.csv")),
+    "nothing",
     "compare --method os",
     "compare --seeds 0",
     "compare --figure out.xyz",
-    "data fetch nothing",
+    "compare --beside nothing --csv out.csv",
+    "judge broken.csv",
+    "judge nothing",
+    "judge no_module:NAME --seeds 1",
+    "judge size --csv no/folder/out.csv",
 )
 STUDIES = ("nothing", "show nothing", "run nothing", "run cgsv-odd --seeds x")
 
@@ -39,7 +39,6 @@ EARLY = (  # what cannot end well; nothing is trained for it
     "truth --to broken.npz",
     "judge size --seeds 200-201",
     "judge size --scenarios sizes --metric AUC",
-    "judge size --csv no/folder/out.csv",
 )
 
 
@@ -51,25 +50,25 @@ def test_what_cannot_end_well_is_refused_before_computing(line, folder, capsys, 
         sys.exit(bench_command.main(shlex.split(line)))
     assert left.value.code not in (0, None)
     assert re.search(r"[a-z]{4}", "".join(capsys.readouterr()))
-    assert {path.stem for path in folder.iterdir()} == {"broken", "good", "samples"}
+    assert {path.name for path in folder.iterdir()} == {"broken.npz", "broken.csv"}
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with good files and a broken one, in which the command is called."""
+    """A folder with broken files, in which the command is called."""
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04" + b"\0" * 40)
-    updates, clients = np.ones((2, 15), np.float32), np.arange(2)
-    x, y = np.ones((3, 4), np.float32), np.arange(3)
-    theta = np.zeros(15, np.float32)
-    np.savez(tmp_path / "good.npz", updates=updates, clients=clients, theta=theta)
-    np.savez(tmp_path / "samples.npz", x=x, y=y)
+    (tmp_path / "broken.csv").write_text("what no bench can read")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.mark.parametrize(
     ("command", "line"),
-    [*((main, line) for line in LINES), *((study_command.main, line) for line in STUDIES)],
+    [
+        *((main, line) for line in LINES),
+        *((bench_command.main, line) for line in BENCH),
+        *((study_command.main, line) for line in STUDIES),
+    ],
 )
 def test_a_command_refuses_and_leaves_nothing(command, line, folder, capsys):
     with pytest.raises(SystemExit) as left:
@@ -79,7 +78,7 @@ def test_a_command_refuses_and_leaves_nothing(command, line, folder, capsys):
     assert left.value.code not in (0, None), said
     assert re.search(r"[a-z]{4}", said), "it says nothing"
     assert "Traceback" not in said
-    assert {path.stem for path in folder.iterdir()} == {"broken", "good", "samples"}
+    assert {path.name for path in folder.iterdir()} == {"broken.npz", "broken.csv"}
 
 
 ALL = [main, bench_command.main, study_command.main]
@@ -100,15 +99,7 @@ def test_any_letter_and_an_interruption(command, monkeypatch, capsys):
     assert (capsys.readouterr().err, left.value.code) == ("interrupted\n", 130)
 
 
-def test_files_of_a_pattern_are_read_by_their_numbers(tmp_path) -> None:
-    names = [Path(f"b/round_{t}.npz") for t in (1, 10, 2)]
-    assert in_order(names) == [names[0], names[2], names[1]]
-    assert in_order(reversed(names)) == names[::-1]  # an order of somebody's own
-    assert in_order(Path(name) for name in ("a9", "b1")) == [Path("a9"), Path("b1")]
-
-
 WORK = {
-    "score": f"{GOOD} --methods CGSV --csv out.csv",
     "judge": "judge size --scenarios alike --alone --csv out.csv --page o.html "
     "--scores-to to.csv --figure o.svg",
     "compare": "compare --seeds 1 --rounds 1 --scenarios alike --beside size --csv out.csv "
@@ -134,7 +125,7 @@ def test_files_are_written_though_nobody_reads_the_table(line, folder, monkeypat
 def test_no_file_takes_the_place_of_a_device(folder, capsys):
     os.mkfifo("out.csv")
     with pytest.raises(SystemExit):
-        main(WORK["score"].split())
+        bench_command.main(WORK["judge"].split())
     assert "--csv: expected a plain file" in capsys.readouterr().err
     assert Path("out.csv").is_fifo()
 
@@ -144,7 +135,7 @@ def test_a_full_disk_behind_the_table(folder, monkeypatch):
     with open("/dev/full", "w", encoding="utf-8") as full:
         monkeypatch.setattr(sys, "stdout", full)
         with pytest.raises(SystemExit, match="cannot print: No space left"):
-            main(WORK["score"].split())
+            bench_command.main(WORK["judge"].split())
     assert Path("out.csv").is_file()
 
 
@@ -179,5 +170,3 @@ def test_commands_resolve_patterns(folder, capsys):
     with pytest.raises(SystemExit):
         bench_command.main(["judge", "mine_*.csv"])
     assert "mine_1.csv" in capsys.readouterr().err
-    table = main(["score", "go*.npz", *GOOD.split()[2:], "--methods", "CGSV"])
-    assert len(table) == 2

@@ -62,7 +62,6 @@ def test_a_tilde_is_the_home(name, home):
 
 
 LINES = [  # a command, an output of it, what it reads
-    ("score r1.npz --net 4,3 --validation v.npz --methods CGSV", "--csv", "r1.npz"),
     ("judge mine.csv --seeds 2 --scenarios alike", "--scores-to", "mine.csv"),
     ("compare --method mine:S", "--csv", "mine.py"),
 ]
@@ -84,7 +83,7 @@ NAMES = {  # the same file, called in another way
 def test_an_input_is_not_written_over(line, name, home, capsys):
     """Each command would take long, or fail, if it began."""
     command, output, read = line
-    for path in ("x/a", "r1.npz", "v.npz", "mine.py", "mine.csv"):
+    for path in ("x/a", "mine.py", "mine.csv"):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text("what somebody has made")
     with pytest.raises(SystemExit):

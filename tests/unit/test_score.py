@@ -12,7 +12,6 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini.__main__ import main
 
 NET = fm.mlp(64, 8, 10)
 LOCAL = fm.LocalSGD(epochs=1, batch=32, lr=0.3)
@@ -219,29 +218,19 @@ def test_intervals_are_those_of_other_validation_samples(fed, rounds):
         fm.score_intervals(rounds, draws=1, **given)
 
 
-def test_the_command_line_writes_the_same_table(fed, rounds, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    mine = "import fedlab_mini as fm\ndef half(game):\n    both = fm.exact(game)\n"
-    mine += "    return type(both)(both.values / 2, both.stderr, both.evaluations)\n"
-    (tmp_path / "mine.py").write_text(mine)
-    names = [f"round_{t}.npz" for t in range(len(rounds))]
-    for name, r in zip(names, rounds, strict=True):
-        np.savez(name, **{k: v.numpy() for k, v in r.items()})
-    x, y = fed.validation
-    np.savez("validation.npz", x=x, y=y)
-    words = ["score", *names, "--net", "64,8,10", "--validation", "validation.npz"]
-    by_draw = main([*words, "--methods", "CGSV,exact", "--draws", "3"])
-    low, high = by_draw.loc[0, ["exact, low", "exact, high"]]
-    told = capsys.readouterr().out
-    assert f"{low:.4f}, {high:.4f}]" in told.splitlines()[1]
-    assert "95 % interval over 3 resampled sets of validation samples" in told
-    assert told.count("[") == 6  # five clients and the caption: CGSV has none
-    main([*words, "--methods", "CGSV,Shapley_silent,exact,mine:half", "--csv", "scores.csv"])
-    read = pd.read_csv("scores.csv", index_col="client")
-    assert list(read) == ["CGSV", "Shapley_silent", "exact", "half", "rounds"]
-    expected = scored(rounds, fed, [fm.CGSV(), "Shapley, silent", fm.exact])
-    np.testing.assert_array_equal(read.iloc[:, :3], expected.iloc[:, :3])
-    np.testing.assert_allclose(read.half, read.exact / 2)  # for the loss
+def test_the_files_of_a_folder_are_read_by_their_numbers(fed, rounds, tmp_path):
+    numbers = [1, 2, 10, 11]
+    for t, r in zip(numbers, rounds, strict=True):
+        torch.save(r, tmp_path / f"round_{t}.pt")
+    for other in ("server.npz", "notes_3.txt", "._round_4.pt"):
+        (tmp_path / other).touch()
+    files = fm.records(tmp_path)
+    assert [file.name for file in files] == [f"round_{t}.pt" for t in numbers]
+    pd.testing.assert_frame_equal(scored(files, fed, BOTH), scored(rounds, fed, BOTH))
+    assert fm.records(files[1]) == [files[1]]
+    for nothing in (tmp_path / "gone", tmp_path / "gone.npz"):
+        with pytest.raises(ValueError, match=r"^path: expected a folder .* round_1\.npz, got "):
+            fm.records(nothing)
 
 
 def test_one_masked_client_has_the_best_cosine_and_moves_every_other_score():
