@@ -53,26 +53,20 @@ def terminal() -> Iterator[None]:
         sys.exit(128 + 13 if unread else f"cannot print: {error.strerror}")
 
 
-def imported(option: str, text: str) -> Any:
-    """The object named ``package.module:NAME``; the working folder is searched, too.
+def own_method(option: str, text: str) -> tuple[str, Any]:
+    """The name and the method of ``package.module:NAME``; if it is a class, it is called.
 
     raises  ValueError naming the option, also if the module itself fails
     """
-    module_name, _, object_name = text.partition(":")
-    # First in the path, so that the user's module is found before an installed one.
+    module_name, _, name = text.partition(":")
+    # The working folder comes first, so that the user's module is found before an installed one.
     sys.path.insert(0, os.getcwd())
     try:
-        return getattr(importlib.import_module(module_name), object_name)
-    except (Exception, SystemExit) as error:  # the user's module may raise anything
+        method = getattr(importlib.import_module(module_name), name)
+        return name, method() if isinstance(method, type) else method
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
         reason = f"{type(error).__name__}: {error}"
         raise ValueError(f"{option}: expected module:NAME, got {text} ({reason})") from error
-
-
-def own_method(option: str, text: str) -> tuple[str, Any]:
-    """The name and the method of ``module:NAME``; if it is a class, it is called."""
-    imported_object = imported(option, text)
-    method = imported_object() if isinstance(imported_object, type) else imported_object
-    return text.partition(":")[2], method
 
 
 def explained(error: Exception) -> str:
@@ -120,9 +114,7 @@ def writable(
     outputs  {option: file}; endings  {option: accepted file endings}
     """
     taken = list(read)
-    for option, path in outputs.items():
-        if path is None:
-            continue
+    for option, path in [(option, path) for option, path in outputs.items() if path]:
         allowed = (endings or {}).get(option, ())
         if allowed and path.suffix.lower() not in allowed:
             raise ValueError(f"{option}: expected a file {', '.join(allowed)}, got {path}")
