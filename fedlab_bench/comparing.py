@@ -24,7 +24,7 @@ from torch import Tensor
 from fedlab_mini import __version__
 from fedlab_mini.engine import progress
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.objective import Metric, check_metric
+from fedlab_mini.engine.objective import Metric
 from fedlab_mini.engine.rounds import Round, Server, State, Strategy
 from fedlab_mini.engine.sweep import spread
 from fedlab_mini.games import round_tables
@@ -87,13 +87,9 @@ def compare(
     import pandas  # here, since it takes a second to import
 
     chosen = watchable(METHODS if methods is None else methods)
-    local = LOCAL if local is None else local
-    setting: dict[str, Any] = {
-        "source": checks.choice("data", data, tuple(SAMPLES)),
-        "rounds": checks.whole("rounds", rounds),
-        "local": checks.instance("local", local, LocalSGD, "fm.LocalSGD()"),
-        "metric": check_metric("metric", metric),
-    }
+    source = checks.choice("data", data, tuple(SAMPLES))
+    given = {"rounds": rounds, "local": LOCAL if local is None else local, "metric": metric}
+    setting: dict[str, Any] = {"source": source, **given}
     worlds = {name: replace(one, **setting) for name, one in _worlds(scenarios).items()}
     cells = [(seed, scenario) for seed in _seeds(seeds) for scenario in worlds]
     folders = {}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Notes = Mapping[str, Mapping[str, str]]
+Standings = dict[str, Standing]
 # Sorts by the column of the pressed button, and reverses when pressed again; otherwise optional.
 SCRIPT = """<script>
 document.querySelectorAll("table.leaderboard").forEach((table) => {
@@ -58,14 +59,11 @@ def board(
     families  families to show; None: all families of the measure
     raises   ValueError for a metric, a method or a family that is not in the frame
     """
-    by_method, known_families = _rows(frame, metric)
-    shown_families = _picked("families", families, known_families)
-    picked_methods = _picked("methods", methods, by_method)
+    known, by_family = _rows(frame, metric)
+    picked = _picked("families", families, by_family)
     cells = {
-        shown(method): {
-            shown(family): _text(by_method[method].get(family)) for family in shown_families
-        }
-        for method in picked_methods
+        shown(method): {shown(family): _text(by_family[family].get(method)) for family in picked}
+        for method in _picked("methods", methods, known)
     }
     meaning = MEASURES[metric].meaning
     caption = f"{metric}: {meaning}; mean [95 % interval] over seeds (shared place)."
@@ -110,22 +108,24 @@ def summary(
         }
         low, high = low - high, high - low
         what = f", {shown(against)} minus the method of the row"
-    cells: dict[str, dict[str, object]] = {}
-    counts = set()
-    for method in names:
-        # Not every method is measured everywhere, but all rows have the same columns.
-        row: dict[str, object] = dict.fromkeys(map(shown, columns), "")
-        cells[shown(method)] = row
-        for scenario in columns:
-            per_seed = [*by_seed.get((method, scenario), ())]
-            if per_seed:
-                counts.add(len(per_seed))
-                # A single seed has no interval, only its value.
-                row[shown(scenario)] = (
-                    interval(per_seed, low=low, high=high)
-                    if spread and len(per_seed) > 1
-                    else sum(per_seed) / len(per_seed)
-                )
+
+    def cell(values: Sequence[float]) -> object:
+        # A single seed has no interval, only its value.
+        if spread and len(values) > 1:
+            return interval(values, low=low, high=high)
+        return sum(values) / len(values) if len(values) else ""
+
+    # Not every method is measured everywhere, but all rows have the same columns.
+    found = {
+        (method, scenario): [*by_seed.get((method, scenario), ())]
+        for method in names
+        for scenario in columns
+    }
+    cells = {
+        shown(method): {shown(scenario): cell(found[method, scenario]) for scenario in columns}
+        for method in names
+    }
+    counts = {len(values) for values in found.values() if values}
     words = "mean and 95 % interval" if spread else "mean"
     seeds = " to ".join(map(str, sorted({min(counts), max(counts)}))) if counts else "0"
     caption = f"{metric}{what}: {words} over {seeds} seeds."
@@ -213,17 +213,17 @@ def page(frame: pandas.DataFrame, notes: Notes, metrics: tuple[str, ...], title:
 
 def fragment(frame: pandas.DataFrame, notes: Notes, metric: str) -> str:
     """One measure as a table of HTML, for a page that has the script."""
-    by_method, families = _rows(frame, metric)
-    columns = ["score", "must see", "entered", *families]
-    # Two columns of words have no button, because their cells have no data-value to sort by.
-    head_cells = "".join(
+    methods, by_family = _rows(frame, metric)
+    # The two columns of words have no button, because their cells have no data-value to sort by.
+    score, *families = (
         f'<th scope="col"><button type="button">{html.escape(shown(column))}</button></th>'
-        if column not in ("must see", "entered")
-        else f'<th scope="col">{column}</th>'
-        for column in columns
+        for column in ("score", *by_family)
     )
+    words = '<th scope="col">must see</th><th scope="col">entered</th>'
+    head_cells = f"{score}{words}{''.join(families)}"
     body_rows = "\n".join(
-        _html_row(method, by_method[method], families, notes) for method in by_method
+        _html_row(method, notes.get(method, {}), [own.get(method) for own in by_family.values()])
+        for method in methods
     )
     caption = f"{metric}: {MEASURES[metric].meaning}"
     return (
@@ -233,25 +233,12 @@ def fragment(frame: pandas.DataFrame, notes: Notes, metric: str) -> str:
     )
 
 
-def _rows(frame: pandas.DataFrame, metric: str) -> tuple[dict[str, dict[str, Standing]], list[str]]:
-    """{score: {family: standing}}, the ceiling first, then by name; and the families."""
+def _rows(frame: pandas.DataFrame, metric: str) -> tuple[list[str], dict[str, Standings]]:
+    """The scores, the ceiling first, then by name; and {family: {score: standing}}."""
     _measured(frame, metric)
-    family_standings = standings(frame, metric)
-    methods = sorted(
-        {method for its_standings in family_standings.values() for method in its_standings},
-        key=str.casefold,
-    )
-    # Sorting is stable, so this moves the ceiling to the front and keeps the others in order.
-    methods.sort(key=lambda method: method != CEILING)
-    by_method = {
-        method: {
-            family: its_standings[method]
-            for family, its_standings in family_standings.items()
-            if method in its_standings
-        }
-        for method in methods
-    }
-    return by_method, list(family_standings)
+    by_family = standings(frame, metric)
+    methods = {method for own in by_family.values() for method in own}
+    return sorted(methods, key=lambda name: (name != CEILING, name.casefold())), by_family
 
 
 def _measured(frame: pandas.DataFrame, metric: str) -> pandas.DataFrame:
@@ -280,33 +267,28 @@ def _text(standing: Standing | None) -> str:
     return f"{standing.interval}{place_words}"
 
 
-def _html_row(
-    method: str, by_family: Mapping[str, Standing], families: list[str], notes: Notes
-) -> str:
+def _html_row(method: str, notes: Mapping[str, str], own: Iterable[Standing | None]) -> str:
     # Anybody can enter a score, so its name and notes are escaped, never HTML.
-    escaped_name = html.escape(shown(method), quote=False)
-    its_notes = notes.get(method, {})
-    cost_html = f"<small>{html.escape(its_notes['cost'])}</small>" if "cost" in its_notes else ""
-    version_html = (
-        f"<small>version {html.escape(its_notes['version'])}</small>"
-        if "version" in its_notes
-        else ""
+    name = html.escape(shown(method), quote=False)
+    told = {key: html.escape(text) for key, text in notes.items()}
+    cost = f"<small>{told['cost']}</small>" if "cost" in told else ""
+    version = f"<small>version {told['version']}</small>" if "version" in told else ""
+    return (
+        f'<tr><th scope="row" data-value="{name}">{name}{cost}</th>'
+        f"<td>{told.get('sees', '')}</td><td>{told.get('date', '')}{version}</td>"
+        f"{''.join(map(_html_cell, own))}</tr>"
     )
-    cells = [
-        f'<th scope="row" data-value="{escaped_name}">{escaped_name}{cost_html}</th>',
-        f"<td>{html.escape(its_notes.get('sees', ''))}</td>",
-        f"<td>{html.escape(its_notes.get('date', ''))}{version_html}</td>",
-    ]
-    for family in families:
-        standing = by_family.get(family)
-        if standing is None:
-            # Without a data-value the script sorts this cell below every number.
-            cells.append("<td>–</td>")
-            continue
-        mean, low, high, _ = standing.interval
-        td_class = ' class="first"' if standing.place == 1 else ""
-        place_words = f", place {standing.place}" if standing.place else ""
-        interval_html = f"<small>{low:.2f} to {high:.2f}{place_words}</small>"
-        # Sorted by four digits though two are shown, so cells that look equal may differ.
-        cells.append(f'<td{td_class} data-value="{mean:.4f}">{mean:.2f}{interval_html}</td>')
-    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _html_cell(standing: Standing | None) -> str:
+    if standing is None:
+        # Without a data-value the script sorts this cell below every number.
+        return "<td>–</td>"
+    mean, low, high, _ = standing.interval
+    first = ' class="first"' if standing.place == 1 else ""
+    place = f", place {standing.place}" if standing.place else ""
+    # Sorted by four digits though two are shown, so cells that look equal may differ.
+    return (
+        f'<td{first} data-value="{mean:.4f}">{mean:.2f}'
+        f"<small>{low:.2f} to {high:.2f}{place}</small></td>"
+    )
