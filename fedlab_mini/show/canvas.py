@@ -1,4 +1,4 @@
-"""Canvas: what all figure functions share: checked input, an empty figure, its legend and texts.
+"""Canvas: functions that all figures share, for checked input, an empty figure, legend and texts.
 
 Used by plots. Builds on styles and checks.
 """
@@ -52,7 +52,7 @@ def labelled(
     empty: bool = False,
     least: float = -math.inf,
 ) -> dict[str, Tensor]:
-    """Numbers of a shape by label, as float64; an error for no mapping, no labels, other shapes."""
+    """Check {label: numbers of this shape}, and return them as float64."""
     checks.instance(name, by_label, Mapping, "{label: values}")
     if not empty:
         check_labels(name, by_label)
@@ -71,10 +71,10 @@ def labelled(
 
 
 def in_one_order(name: str, by_label: Any, like: Mapping[str, Any] | None = None) -> Any:
-    """Pandas columns in one order of the clients, by their index; other values as they are.
+    """Sort all pandas columns by client, in the same way, by their index; keep other values.
 
-    The order is 0, 1, ... if these are the ids, and otherwise that of the first column, where
-    those of ``like`` come before the others
+    The order is 0, 1, ... if these are the ids, and otherwise that of the first column. Columns of
+    ``like`` come before the others
     """
     if not isinstance(by_label, Mapping):
         return by_label

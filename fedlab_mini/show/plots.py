@@ -1,8 +1,8 @@
 """Plots: figure functions of the book. Each returns a figure with a ``caption`` and an ``alt``.
 
-Colours and markers come from ``styles`` beside it. A figure with one panel can be read on a phone:
-its smallest text stays 9 pixels high where the figure is 350 pixels wide. ``plots.table`` is the
-way in which chapters call ``tables.table``.
+Colours and markers come from ``styles``. A figure with one panel can be read on a phone: if it is
+350 pixels wide, its smallest text is 9 pixels high. Chapters call ``tables.table`` as
+``plots.table``.
 """
 
 from __future__ import annotations
@@ -65,9 +65,11 @@ def curves(
     title: str = "",
     log: bool = False,
 ) -> Figure:
-    """One line a label: [T] values, or [seeds, T]: every seed thin, their mean thick.
+    """Draw one line per label, for example test accuracy over the rounds.
 
-    log  both axes are logarithmic
+    lines  {label: values [T], or [seeds, T]}: each seed is a thin line, and their mean a thick one
+    x      positions [T] of the values; None: 0, 1, ...
+    log    if True, both axes are logarithmic
     """
     check_texts(xlabel=xlabel, ylabel=ylabel, title=title)
     log = checks.flag("log", log)
@@ -107,11 +109,12 @@ def panels(
     low: float = -math.inf,
     high: float = math.inf,
 ) -> Figure:
-    """A small picture a name, three beside each other: means over seeds with 95 % intervals.
+    """Draw one panel per name, three in a row: means over seeds, with 95 % intervals.
 
-    lines[name][label]  [seeds, n] at the places x [n], on a logarithmic axis
-    chance              a dashed line; what is shown is then a share, from 0 to 1
-    low, high           the range of the metric; infinite where no end is known
+    lines      {name: {label: values [seeds, n]}}; each label is a line in its name's panel
+    x          positions [n] of the values, on a logarithmic axis
+    chance     the height of a dashed line; the values are then shares, from 0 to 1
+    low, high  the range of the metric; infinite if an end is not known
     """
     check_texts(xlabel=xlabel, ylabel=ylabel)
     x_values = checks.reals("x", x, ["n"], dtype=torch.float64).tolist()
@@ -172,7 +175,7 @@ def _labels_apart(x_values: Sequence[float]) -> list[str]:
 def _band(
     axis: Axes, x_values: Sequence[float], intervals: list[Interval], label: str, style: Style
 ) -> None:
-    """A mean line within its intervals."""
+    """Draw the line of the means [n], and a band from the low to the high ends of the intervals."""
     band_means = [band.mean for band in intervals]
     # Where all seeds agree and the range is open, there is no interval, only the mean.
     band_ends = [
@@ -184,7 +187,7 @@ def _band(
 
 
 def _share_axes(axes: Sequence[Axes]) -> None:
-    """One scale for all panels; its numbers stand at the left and at the bottom only."""
+    """Give all panels the same y axis, with numbers only at the left and at the bottom."""
     column_count = columns_of(len(axes))
     y_limits = [axis.get_ylim() for axis in axes]
     lowest, highest = min(low for low, _ in y_limits), max(high for _, high in y_limits)
@@ -203,10 +206,10 @@ def by_client(
     xlabel: str = "round",
     ylabel: str = "contribution",
 ) -> Figure:
-    """One line a client in its colour; corrupted clients are dashed, marked and named.
+    """Draw one line per client in its colour; corrupted clients are dashed, marked and named.
 
-    values [T, K]  one column a client
-    corrupted      their ids, or {id: what is wrong with it}
+    values     [T, K], one column per client
+    corrupted  the ids of the corrupted clients, or {id: what is wrong with the client}
     """
     check_texts(xlabel=xlabel, ylabel=ylabel)
     columns = list(getattr(values, "columns", ()))
@@ -254,7 +257,7 @@ def _marks(corrupted: Iterable[int] | Mapping[int, str], client_count: int) -> d
 
 
 def _spoilt(kind_index: int) -> dict[str, Any]:
-    """The marker and line of a kind of corruption, of three."""
+    """The marker and the line style of one of three kinds of corruption."""
     marker_colours = {"markerfacecolor": CORRUPTED, "markeredgecolor": CORRUPTED}
     return {
         "marker": "XP*"[kind_index],
@@ -265,7 +268,7 @@ def _spoilt(kind_index: int) -> dict[str, Any]:
 
 
 def holdings(fed: Federation) -> Figure:
-    """Who holds what: a grid of clients by classes, darker where a client holds more samples."""
+    """Draw a grid [classes, K]; a cell is darker if the client holds more samples of the class."""
     counts = checks.instance("fed", fed, Federation, "a Federation").label_counts
     figure, (axis,) = new_figure(height=0.9 + 0.28 * fed.classes)
     axis.grid(False)
@@ -290,11 +293,12 @@ def scores(
     stderr: Mapping[str, Tensor] | None = None,
     ylabel: str = "contribution",
 ) -> Figure:
-    """Grouped bars: a group a client, a bar a method; corrupted clients are hatched and marked.
+    """Draw one group of bars per client, with one bar per label (for example, a method).
 
-    values  [K] numbers a label; stderr  the same for the labels that have standard errors; a bar
-            whose error is NaN, unknown, gets the mark ±?
-    The bars of a single method have the colours of the clients
+    values     {label: numbers [K]}; the bars of a single label have the colours of the clients
+    corrupted  the ids of clients whose bars are hatched and marked
+    stderr     {label: standard errors [K]}, for the labels that have them; a bar whose error is NaN
+               (unknown) gets the mark ±?
     """
     check_texts(ylabel=ylabel)
     in_order = in_one_order("values", values)
@@ -345,11 +349,11 @@ def dots(
     low: float = -math.inf,
     high: float = math.inf,
 ) -> Figure:
-    """A row a label: a dot a seed, and beneath it the mean with its 95 % interval.
+    """Draw one row per label: one dot per seed, and below them the mean with its 95 % interval.
 
-    values     [seeds] numbers a label; at least 2 seeds give an interval (`evidence.interval`)
-    low, high  the range of the metric, such as 0 and 1; infinite where no end is known
-    reference  vertical lines by name, such as {"chance": 0.5}
+    values     {label: numbers [seeds]}; at least 2 seeds give an interval (`evidence.interval`)
+    low, high  the range of the metric, such as 0 and 1; infinite if an end is not known
+    reference  {name: position} of vertical lines, such as {"chance": 0.5}
     """
     check_texts(xlabel=xlabel, ylabel=ylabel, title=title)
     by_label = labelled("values", values, "seeds")
@@ -379,10 +383,12 @@ def dots(
 def slopes(
     left: Sequence[float] | Tensor, right: Mapping[str, Sequence[float] | Tensor], *, name: str
 ) -> Figure:
-    """Two rankings beside each other, a panel a label: a line a client, and where lines cross.
+    """Compare rankings: one panel per label, one line per client from its left to its right rank.
 
-    left   [K] values of the clients, by which the left ends are ranked; name: what they are
-    right  {label: [K] values}, by which the right ends are; rank 1 is the highest value
+    left   the clients' values [K], which give the ranks at the left; rank 1 is the highest value
+    right  {label: values [K]}, which give the ranks at the right of the label's panel
+    name   the name of the left values
+    A mark shows where two lines cross, that is, where the rankings disagree on two clients
     """
     check_texts(name=name)
     lefts = in_one_order("left", {name: left})
@@ -415,12 +421,12 @@ def slopes(
 
 
 def _from_the_top(values: Tensor) -> list[float]:
-    """Ranks with 1 for the highest; who is tied has the mean of the places."""
+    """The rank of each value; 1 is the highest, and equal values share the mean of their ranks."""
     return [float((values > v).sum() + (values == v).sum() / 2 + 0.5) for v in values]
 
 
 def _crossings(left: list[float], right: list[float]) -> tuple[list[float], list[float]]:
-    """Where the lines of two rankings cross, from 0 at the left to 1 at the right."""
+    """The points at which lines of two rankings cross: x from 0 (left) to 1 (right), and y."""
     across, down = [], []
     for (a, a_end), (b, b_end) in itertools.combinations(zip(left, right, strict=True), 2):
         if (a - b) * (a_end - b_end) < 0:
@@ -430,10 +436,11 @@ def _crossings(left: list[float], right: list[float]) -> tuple[list[float], list
 
 
 def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class") -> Figure:
-    """Confusion matrices side by side: ``tables[label]`` [classes, classes], row = true class.
+    """Draw confusion matrices side by side, one per label.
 
-    Each row is scaled to shares; the diagonal holds the recall of every class. ``rows`` names what
-    the rows are where they are not true classes, e.g. a client's labels
+    tables  {label: counts [classes, classes]}; rows are true classes, columns are predictions. Each
+            row is scaled to shares, so the diagonal holds the recall of each class
+    rows    what the rows are, if they are not true classes, e.g. a client's labels
     """
     check_texts(rows=rows)
     counts_by_label = labelled("tables", tables, "classes", "classes")
@@ -460,12 +467,12 @@ def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class") -> Figu
 
 
 def drawn(figure: Figure | Table, panel: int | str = 0) -> dict[str, list[Any]]:
-    """What a reader reads off a figure or a table, by label.
+    """The numbers that a figure or a table shows, by label.
 
-    A line's heights; the ends of bars and, as "label ±", of their whiskers; of a row of dots its
-    mean and the ends of its interval; a row of a grid or table. A reader takes right, up and dark
-    for more: an axis or a colour map that is reversed gives its numbers with a minus. Of a vertical
-    line, its place
+    A line gives its heights [T]. Bars give their ends and, as "label ±", the lengths of their
+    whiskers. A row of dots gives its mean and the ends of its interval, a vertical line its place,
+    and a grid or a table its rows. Right, up and dark mean more, so a reversed axis or colour map
+    gives numbers with a minus
     panel  a number, or the panel's title
     """
     if isinstance(figure, Table):
@@ -489,7 +496,7 @@ def drawn(figure: Figure | Table, panel: int | str = 0) -> dict[str, list[Any]]:
 
 
 def along(figure: Figure | Table, panel: int | str = 0) -> dict[str, list[Any]]:
-    """What stands along the x axis of a figure or in the head of a table, by the axis' name."""
+    """The values along the x axis of a figure, or in a table's header, by the name of the axis."""
     if isinstance(figure, Table):
         return {figure.header[0]: figure.header[1:]}
     axis = _panel(figure, panel)
@@ -505,7 +512,7 @@ def along(figure: Figure | Table, panel: int | str = 0) -> dict[str, list[Any]]:
 
 
 def called(figure: Figure, panel: int | str = 0) -> dict[str, str]:
-    """What the legend calls the mark in each row, by its form, colour and fill."""
+    """The legend's words for the mark in each row, found by its form, colour and fill."""
     axis = _panel(figure, panel)
     rows = [text.get_text() for text in axis.get_yticklabels()]
     words = {}
@@ -524,11 +531,13 @@ def shows(
     axes: tuple[str, str] | None = None,
     legend: Mapping[str, str] | None = None,
 ) -> bool:
-    """Are these the numbers of these labels, as they are ``drawn`` or stand ``along`` the axis?
+    """Does a figure or a table show these numbers, as ``drawn`` and ``along`` read them?
 
-    To a millionth; labels that are not named may be there as well. A label that names a method or
-    a kind of client must have its colour.
-    axes    the names of both axes; legend: what rows are ``called``. Not compared if not given
+    They may differ by a millionth, and the figure may have more labels. A label that names a method
+    or a kind of client must have its colour.
+    numbers  {label: numbers}
+    axes     the names of both axes; they are compared only if given
+    legend   {row: its words in the legend}, as ``called`` reads them; compared only if given
     """
     read = along(figure, panel) | drawn(figure, panel)
     for label, row in numbers.items():
@@ -598,7 +607,7 @@ def _read_bars(axis: Any, bars: Sequence[Any]) -> dict[str, list[Any]]:
 
 
 def _read_lying(axis: Any, rows: Sequence[str], bars: Sequence[Any]) -> dict[str, list[Any]]:
-    """Bars that lie: their lengths by label; with an interval in each row, band and interval."""
+    """The lengths of horizontal bars by label; with intervals, the ends of band and interval."""
     if not axis.get_lines():
         return {box.get_label(): [bar.get_width() for bar in box] for box in bars}
     found = {

@@ -17,13 +17,13 @@ OPEN = ("not shown", "not shown to differ")
 
 
 class VerdictExplorer(Explorer):
-    """How far A is ahead of B in accuracy, one difference a seed. What do they say of a claim?
+    """Differences in accuracy between A and B, one per seed, and what they say about a claim.
 
     mean, spread  of the differences; the spread is the root of the mean squared distance from the
-                  mean: it stays the same if the same differences come twice
-    seeds         how many differences, 2 to 60
-    bound         the claim is that A is ahead by more than this,
-    equal         or by exactly this
+                  mean, so it stays the same if all differences are repeated
+    seeds         the number of differences, 2 to 60
+    bound         a claim: A is ahead by more than this
+    equal         another claim: A is ahead by exactly this
     """
 
     _esm = program("kit", "interval", "verdict")
