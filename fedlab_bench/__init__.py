@@ -3,26 +3,27 @@
 ``import fedlab_bench as fb`` gives every public name, and makes the related methods known to
 ``fm.score`` by name. The book's own methods are in ``fedlab_mini``, which does not import this.
 
-registry    the scores that are compared       methods/   related methods from the literature
-worlds      the scenarios                      `truth`    frozen values of two retrainings
-rounds      recorded rounds of a server        judging    scores and reference values
-comparing   your method, your scenarios        entering, submission   scores from other people
-measures    what is measured, and how          show/, command   tables, figures, command line
+compared    the scores that are compared       methods/   related methods from the literature
+dealing     nine federations of eight clients  worlds     these and variants: the scenarios
+recording   recorded rounds of a server        `truth`    frozen values of two retrainings
+comparing   your method, your scenarios        judging    scores and reference values
+measures    what is measured, and how          entering, submission   scores from other people
+                                               show/, command   tables, figures, command line
 """
 
 from . import methods
+from .compared import CEILING as CEILING
+from .compared import METHODS as METHODS
+from .compared import Retrained
+from .compared import shown as shown
 from .comparing import compare
+from .dealing import SCENARIOS as SCENARIOS
 from .entering import entered
 from .judging import absent as absent
 from .judging import judge, judged, standings
 from .judging import stored as stored
 from .methods import *  # noqa: F403
-from .registry import CEILING as CEILING
-from .registry import METHODS as METHODS
-from .registry import Retrained
-from .registry import shown as shown
-from .rounds import recorded
-from .scenarios import SCENARIOS as SCENARIOS
+from .recording import recorded
 from .show.leaderboard import board, picture, summary
 from .submission import Refused as Refused
 from .submission import Submission, read_submission

@@ -31,12 +31,12 @@ from fedlab_mini.keep.files import whole_file
 from fedlab_mini.parse.checks import home
 
 from . import judging, submission, truth
+from .compared import METHODS
 from .comparing import compare
+from .dealing import SAMPLES, SCENARIOS
 from .entering import EIGHT, entered
 from .measures import BESIDE_TRUTH, MEASURES, OF_ATTACKS, OF_METHODS
-from .registry import METHODS
-from .rounds import FLOATS, recorded, slug
-from .scenarios import SAMPLES, SCENARIOS
+from .recording import FLOATS, recorded, slug
 from .show import leaderboard
 from .worlds import BAD, ROUNDS, WORLDS, chosen
 

@@ -38,12 +38,12 @@ from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.parse import checks
 from fedlab_mini.streams import one_thread
 
+from .compared import CEILING, METHODS, Method, Retrained, watchable
+from .dealing import SAMPLES, SCENARIOS, resampled
 from .entering import watched
 from .judging import COLUMNS, against, ceiling
 from .measures import removal
-from .registry import CEILING, METHODS, Method, Retrained, watchable
-from .rounds import AGAIN, IN_USE, RECORDED, Recorded, luck, recorded
-from .scenarios import SAMPLES, SCENARIOS, resampled
+from .recording import AGAIN, IN_USE, RECORDED, Recorded, luck, recorded
 from .truth import trained, values_of
 from .worlds import DRAWN, LOCAL, ROUNDS, WORLDS, World
 

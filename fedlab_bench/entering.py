@@ -12,8 +12,8 @@ from fedlab_mini.engine import progress
 from fedlab_mini.judge.score import Watch
 from fedlab_mini.streams import one_thread
 
-from .registry import Method, Retrained, watchable, watcher
-from .rounds import Recorded, recorded
+from .compared import Method, Retrained, watchable, watcher
+from .recording import Recorded, recorded
 from .submission import Submission
 from .truth import cells_of
 from .worlds import TWIN, WORLDS, chosen

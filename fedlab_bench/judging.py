@@ -18,8 +18,8 @@ from fedlab_mini.judge.evidence import Interval, interval, paired
 from fedlab_mini.judge.metrics import detection_auc, kendall, ranks
 from fedlab_mini.parse import checks
 
+from .compared import CEILING
 from .measures import MEASURES, relative_error
-from .registry import CEILING
 from .submission import Submission
 from .truth import Frozen, folder, owner_of
 from .worlds import ATTACKER, WORLDS

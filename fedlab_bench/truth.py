@@ -1,7 +1,7 @@
 """Reference values: the bench's values by retraining, frozen in files that anybody can recompute.
 
 Each seed has two tables, from two training runs with other seeds than the recorded rounds. Worths
-are minus the loss on samples that no server has seen. Builds on rounds and games.
+are minus the loss on samples that no server has seen. Builds on recording and games.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fedlab_mini.keep.files import read_arrays, whole_file
 from fedlab_mini.parse import checks
 from fedlab_mini.streams import one_thread
 
-from .rounds import SECOND_TRUTH, TRUTH, luck, slug
+from .recording import SECOND_TRUTH, TRUTH, luck, slug
 from .worlds import WORLDS, World
 
 # A new number before the point is a separate bench with its own files. A new number after the

@@ -1,7 +1,7 @@
 """Worlds: the scenarios of the bench, in families; each makes a federation from a seed.
 
 These are the nine scenarios and variants of them: other skews, few validation samples, attacks,
-other data, more clients. The page *The bench* describes each one. Builds on scenarios.
+other data, more clients. The page *The bench* describes each one. Builds on dealing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fedlab_mini.worlds.data import load
 from fedlab_mini.worlds.federation import Federation, federation
 from fedlab_mini.worlds.partition import Alpha, DirichletLabels, LabelSplit, Split
 
-from .scenarios import CLIENTS, LEVELS, SCENARIOS, Made, Scenario, dealt, noisier_inputs
+from .dealing import CLIENTS, LEVELS, SCENARIOS, Made, Scenario, dealt, noisier_inputs
 
 ROUNDS, LOCAL = 20, LocalSGD(epochs=1, batch=20, lr=0.2)
 # Clients of less use, known before any training: the worse half, or all without the rare class.

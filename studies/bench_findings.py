@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pandas
 
 import fedlab_bench as fb
-from fedlab_bench import registry
+from fedlab_bench import compared
 from fedlab_bench.judging import family_of
 
 from .results import ALIKE, FAILS, HOLDS, Entry, Results
@@ -44,7 +44,7 @@ PUNISH = ("FedIF", CAPPED, TRUST)  # the scores by which the attacks of version 
 
 
 LEFT_OUT = {"lambda-MR", "beta-Shapley", "Shapley, accuracy"}  # nearly the row of another score
-ROWS = [row for row in registry.COMPARED if "trainings" not in row.sees]
+ROWS = [row for row in compared.COMPARED if "trainings" not in row.sees]
 ROWS = [row for row in ROWS if row.name not in LEFT_OUT]
 SCORES = [row.name for row in ROWS if row.name != MEAN]  # the mean cosine is judged in one family
 Shown = Callable[..., object]  # metric, score, family or scenario -> its mean and interval

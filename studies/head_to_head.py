@@ -14,12 +14,12 @@ import torch
 from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
+from fedlab_bench.compared import CEILING, METHODS
 from fedlab_bench.comparing import cell
+from fedlab_bench.dealing import SCENARIOS, Scenario, dealt
 from fedlab_bench.entering import watched
 from fedlab_bench.judging import against, ceiling
-from fedlab_bench.registry import CEILING, METHODS
-from fedlab_bench.rounds import RECORDED, luck, recorded
-from fedlab_bench.scenarios import SCENARIOS, Scenario, dealt
+from fedlab_bench.recording import RECORDED, luck, recorded
 from fedlab_bench.truth import trained, values_of
 from fedlab_bench.worlds import ROUNDS, WORLDS, WORSE, World
 from fedlab_mini.games import shapley

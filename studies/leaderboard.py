@@ -21,9 +21,9 @@ import pandas
 import torch
 
 import fedlab_bench as fb
-from fedlab_bench import registry
+from fedlab_bench import compared
 from fedlab_bench.entering import watched
-from fedlab_bench.rounds import recorded, slug
+from fedlab_bench.recording import recorded, slug
 from fedlab_bench.show import leaderboard
 from fedlab_bench.truth import FOLDER, cells_of, manifest, owner_of, seeds_of, sha256
 from fedlab_bench.worlds import LOCAL, ROUNDS
@@ -46,15 +46,15 @@ MOST_CLIENTS = {
     "GTG-Shapley": 30,
 }
 KEYS = ["seed", "scenario", "method", "metric"]
-WORDS = {registry.SIZES: "sizes", registry.UPDATES: "updates", registry.BOTH: "updates, validation"}
+WORDS = {compared.SIZES: "sizes", compared.UPDATES: "updates", compared.BOTH: "updates, validation"}
 
 
-def rows() -> list[registry.Row]:
-    """The book's scores that watch rounds, by the registry."""
+def rows() -> list[compared.Row]:
+    """The book's scores that watch rounds, as the bench compares them."""
     return bench_findings.ROWS
 
 
-def methods() -> dict[str, registry.Method]:
+def methods() -> dict[str, compared.Method]:
     """The methods of these scores, by name."""
     return {row.name: row.method for row in rows()}
 

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-import fedlab_bench.registry  # noqa: F401  (makes the bench's scores known by name)
+import fedlab_bench  # noqa: F401  (makes the bench's scores known by name)
 import fedlab_mini as fm
 from fedlab_mini.judge.registry import scoring
 

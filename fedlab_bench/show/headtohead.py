@@ -13,9 +13,9 @@ from fedlab_mini.judge.evidence import Interval, interval, paired
 from fedlab_mini.parse import checks
 from fedlab_mini.show.widgets.base import Explorer, Numbers, by_name, half_widths, program
 
+from ..compared import CEILING, shown
 from ..judging import compared_frame
 from ..measures import MEASURES
-from ..registry import CEILING, shown
 
 if TYPE_CHECKING:
     import pandas

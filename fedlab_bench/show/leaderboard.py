@@ -15,9 +15,9 @@ from fedlab_mini.judge.evidence import interval
 from fedlab_mini.parse import checks
 from fedlab_mini.show.tables import Table, table
 
+from ..compared import CEILING, shown
 from ..judging import Standing, compared_frame, family_of, over_seeds, standings
 from ..measures import MEASURES
-from ..registry import CEILING, shown
 
 if TYPE_CHECKING:
     import pandas

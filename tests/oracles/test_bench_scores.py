@@ -15,8 +15,9 @@ import torch
 
 import fedlab_bench as fb
 import fedlab_mini as fm
-from fedlab_bench import registry, truth
-from fedlab_bench.rounds import Recorded
+from fedlab_bench import truth
+from fedlab_bench.compared import METHODS, compared
+from fedlab_bench.recording import Recorded
 from fedlab_mini.gate.games import least_core, nucleolus
 
 SCENARIO, SEED, N = "sizes", 0, 8
@@ -49,7 +50,7 @@ def worths() -> torch.Tensor:
 
 @pytest.mark.parametrize("name", VALUES)
 def test_a_score_is_the_value_of_the_first_round(make_table_game, name: str) -> None:
-    method, server = registry.METHODS[name], replace(rounds().server, seed=0)
+    method, server = METHODS[name], replace(rounds().server, seed=0)
     done = method.step(server, method.init(server), rounds().rounds[0])
     wanted = VALUES[name](make_table_game(worths())).values
     found = method.scores(server, done.state).double()
@@ -59,7 +60,7 @@ def test_a_score_is_the_value_of_the_first_round(make_table_game, name: str) -> 
 
 def test_the_board_has_what_they_say_of_all_rounds() -> None:
     """Stored scores are what the methods of today say of the rounds of today."""
-    methods = {name: registry.compared()[name] for name in STORED}
+    methods = {name: compared()[name] for name in STORED}
     submitted = {
         one.name: one
         for one in map(fb.read_submission, sorted((truth.folder() / "submissions").glob("*.csv")))

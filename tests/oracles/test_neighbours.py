@@ -10,8 +10,8 @@ from helpers import Played, numbers
 
 import fedlab_bench as fb
 import fedlab_mini as fm
+from fedlab_bench.compared import METHODS, Retrained, watcher
 from fedlab_bench.measures import fair, left_over, relative_error, removal
-from fedlab_bench.registry import METHODS, Retrained, watcher
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.games import round_tables as tables
 from fedlab_mini.judge.score import Watch

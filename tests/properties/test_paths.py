@@ -10,7 +10,7 @@ from helpers import each_value
 import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_bench.__main__ import main
-from fedlab_bench.rounds import Recorded
+from fedlab_bench.recording import Recorded
 from fedlab_mini.engine.rounds import Server
 
 

@@ -13,9 +13,9 @@ import torch
 import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_bench import METHODS, SCENARIOS, WORLDS, command, comparing, picture, summary
+from fedlab_bench.compared import CEILING
+from fedlab_bench.dealing import CLIENTS
 from fedlab_bench.measures import BESIDE_TRUTH, OF_METHODS
-from fedlab_bench.registry import CEILING
-from fedlab_bench.scenarios import CLIENTS
 from fedlab_bench.worlds import DRAWN, WORSE, World
 from fedlab_mini.engine import progress
 from fedlab_mini.engine.rounds import Round, Server, Step

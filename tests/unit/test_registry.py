@@ -9,7 +9,7 @@ import torch
 
 import fedlab_mini as fm
 from fedlab_bench import METHODS
-from fedlab_bench.registry import BOTH, COMPARED, SIZES, Retrained, Row, watcher
+from fedlab_bench.compared import BOTH, COMPARED, SIZES, Retrained, Row, watcher
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.judge.registry import looked_up, scoring
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 import fedlab_mini as fm
+from fedlab_bench.compared import METHODS
 from fedlab_bench.entering import watched
-from fedlab_bench.registry import METHODS
-from fedlab_bench.rounds import recorded
+from fedlab_bench.recording import recorded
 from fedlab_bench.worlds import WORLDS
 from fedlab_mini.games import round_tables as tables
 from fedlab_mini.games.game import all_coalitions

@@ -1,4 +1,4 @@
-"""Rounds: what a server of the bench sees: one training run, recorded round by round.
+"""Recording: one training run of the bench, as its server sees it, recorded round by round.
 
 ``fm.score`` reads these records, in memory or as .npz files. Builds on worlds and the engine.
 """

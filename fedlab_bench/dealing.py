@@ -1,4 +1,4 @@
-"""Scenarios: data dealt to eight clients and corrupted in nine ways; ``compare`` knows their names.
+"""Dealing: data dealt to eight clients and corrupted in nine ways, which ``compare`` knows by name.
 
 Chapter 10 describes them, and the bench uses them. Builds on fedlab_mini's worlds and engine.
 """

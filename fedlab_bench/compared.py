@@ -1,4 +1,4 @@
-"""Registry: every score that the bench compares, and the inputs that the score must see.
+"""Compared: every score that the bench compares, and the inputs that the score must see.
 
 Importing it makes the neighbours known to ``fm.score`` by name. Builds on fedlab_mini and methods.
 """
