@@ -38,18 +38,6 @@ from .worlds import FAMILIES as FAMILIES
 from .worlds import WORLDS as WORLDS
 from .worlds import World as World
 
-__all__ = [
-    "Retrained",
-    "Submission",
-    "board",
-    "compare",
-    "entered",
-    "judge",
-    "judged",
-    "picture",
-    "read_submission",
-    "recorded",
-    "standings",
-    "summary",
-]
+__all__ = ["Retrained", "Submission", "board", "compare", "entered", "judge", "judged", "picture"]
+__all__ += ["read_submission", "recorded", "standings", "summary"]
 __all__ += methods.__all__

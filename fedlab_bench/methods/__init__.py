@@ -11,15 +11,5 @@ from .neighbours import CappedTaylor, ClassCosine, MeanCosine, ShapleyFL, TrustC
 from .quality import QualityInference
 from .semivalues import beta_shapley
 
-__all__ = [
-    "CappedTaylor",
-    "ClassCosine",
-    "FedCE",
-    "FedIF",
-    "GTGShapley",
-    "MeanCosine",
-    "QualityInference",
-    "ShapleyFL",
-    "TrustCosine",
-    "beta_shapley",
-]
+__all__ = ["CappedTaylor", "ClassCosine", "FedCE", "FedIF", "GTGShapley", "MeanCosine"]
+__all__ += ["QualityInference", "ShapleyFL", "TrustCosine", "beta_shapley"]

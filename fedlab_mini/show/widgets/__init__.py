@@ -19,19 +19,6 @@ from .shapley import ShapleyExplorer
 from .temperature import TemperatureExplorer
 from .verdict import VerdictExplorer
 
-__all__ = [
-    "AAMExplorer",
-    "ChangesExplorer",
-    "CosineExplorer",
-    "DriftExplorer",
-    "LabelRuleExplorer",
-    "MixUpExplorer",
-    "PartitionExplorer",
-    "PolicyExplorer",
-    "Quiz",
-    "ReplicaExplorer",
-    "RoundReplay",
-    "ShapleyExplorer",
-    "TemperatureExplorer",
-    "VerdictExplorer",
-]
+__all__ = ["AAMExplorer", "ChangesExplorer", "CosineExplorer", "DriftExplorer", "LabelRuleExplorer"]
+__all__ += ["MixUpExplorer", "PartitionExplorer", "PolicyExplorer", "Quiz", "ReplicaExplorer"]
+__all__ += ["RoundReplay", "ShapleyExplorer", "TemperatureExplorer", "VerdictExplorer"]
