@@ -1,6 +1,6 @@
 """Client: what a node of Flower runs: local training on its own samples, and answers.
 
-Chapter 11 uses it. Builds on engine.local, minibatches and records; its counterpart is server.
+Chapter 11 uses it. Builds on engine.local and minibatches; its counterpart is server.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fedlab_mini.keep.files import described
 from fedlab_mini.methods.label_standardisation import Inspection
 from fedlab_mini.parse.checks import instance, reals, shown, whole
 
-from .records import below, pack, received_message, unpack
+from .messages import below, pack, received_message, unpack
 
 Load = Callable[[Context], tuple[int, Any, Any]]
 LABELS = "labels"  # the record of Flower's state with the labels that a node has renamed

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedlab_mini.parse.checks import home, shown
 
-from .records import LOGGER
+from .messages import LOGGER
 
 if TYPE_CHECKING:
     import pandas

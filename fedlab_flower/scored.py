@@ -22,7 +22,7 @@ from torch import Tensor
 from fedlab_mini.parse.checks import choice, shown, texts
 
 from .ledger import Ledger
-from .records import LOGGER
+from .messages import LOGGER
 from .scores import Replies, Validate, alignment, losses
 from .standing import Standing
 

@@ -1,6 +1,6 @@
 """Server: a strategy of the book as a strategy of Flower, with the same rounds as ``fm.train``.
 
-Chapter 11 uses it. Builds on records and engine.train; its counterpart is client.
+Chapter 11 uses it. Builds on engine.train; its counterpart is client.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fedlab_mini.gate.answers import a_strategy
 from fedlab_mini.gate.training import check_start, starting_model
 from fedlab_mini.parse.checks import distinct_ids, flag, home, instance, number, whole
 
-from .records import LOGGER, Tasks, message_parts, pack, prefixed
+from .messages import LOGGER, Tasks, message_parts, pack, prefixed
 
 JOIN_WAIT = 30.0  # seconds that the server waits for new nodes to say who they are
 SIZE, HEARD = range(2)  # rows of the table about the clients

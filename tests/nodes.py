@@ -10,7 +10,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 import fedlab_flower as flower
 import fedlab_mini as fm
-from fedlab_flower.records import pack, unpack
+from fedlab_flower.messages import pack, unpack
 from fedlab_mini.engine.local import LocalSGD
 
 

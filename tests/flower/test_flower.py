@@ -20,7 +20,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flo
 
 from nodes import LOCAL, NODE, SIZES, Grid, identity, over_nodes, spy
 
-from fedlab_flower.records import unpack
+from fedlab_flower.messages import unpack
 
 assert identity  # a fixture of every test here
 NET = fm.mlp(6, 4, 3)

@@ -17,7 +17,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flo
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
 from nodes import NODE, SIZES, Grid, changed, identity, over_nodes, spy
 
-from fedlab_flower.records import unpack
+from fedlab_flower.messages import unpack
 
 assert identity  # a fixture that every test here uses, too
 NET = fm.mlp(6, 4, 3)

@@ -1,4 +1,4 @@
-"""Records: what server and clients send each other, and which replies count.
+"""Messages: what server and clients send each other, and which replies count.
 
 Builds on engine.rounds; used by client and server.
 """
