@@ -9,6 +9,7 @@ bench. This module adds what scores do not show: a method's cost, stability and 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
@@ -227,18 +228,13 @@ class FixedWeights(FedAvg):
 
 
 def _list(name: str, value: Any, such_as: str) -> list[Any]:
-    message = f"{name}: expected such as {such_as}, got {checks.shown(value)}"
-    if isinstance(value, str | bytes):
-        raise TypeError(message)
-    try:
-        return list(value)
-    except (TypeError, RuntimeError):  # a nested tensor has no length
-        raise TypeError(message) from None
+    with contextlib.suppress(TypeError, RuntimeError):  # a nested tensor has no length
+        if not isinstance(value, str | bytes | Mapping):
+            return list(value)
+    raise TypeError(f"{name}: expected such as {such_as}, got {checks.shown(value)}")
 
 
 def _seeds(seeds: Any) -> list[int]:
-    if isinstance(seeds, Mapping):
-        raise TypeError(f"seeds: expected e.g. range(10), got {checks.shown(seeds)}")
     numbers = [checks.whole("seeds", seed, 0) for seed in _list("seeds", seeds, "range(10)")]
     if not numbers or len(set(numbers)) != len(numbers):
         shown = checks.shown(numbers)

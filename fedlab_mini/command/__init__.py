@@ -78,7 +78,7 @@ def explained(error: Exception) -> str:
 
 
 def matched(option: str, paths: Iterable[Path]) -> Iterator[Path]:
-    """The paths, with a pattern such as ``round_*.npz`` replaced by all files that match it.
+    """The paths, with a pattern such as ``mine_*.csv`` replaced by all files that match it.
 
     raises  ValueError naming the option if no file matches
     """
