@@ -154,7 +154,8 @@ def picture(
     known = [*families, *rows.scenario] if place is not None else families
     places = _picked("place", [place] if isinstance(place, str) else place, known)
     methods = [name for name in _picked("own", None, rows.method) if name != CEILING]
-    mine = _picked("own", own, methods) if own else []
+    checks.instance("own", own, Sequence, "a list of names")
+    mine = [checks.choice("own", name, tuple(methods)) for name in own]
     columns = canvas.columns_of(len(places))
     size = 2.4 + 2.8 * columns, 0.8 + 0.3 * len(methods)
     figure, axes = canvas.new_figure(*size, len(places))
