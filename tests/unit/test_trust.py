@@ -77,8 +77,8 @@ def functions(file: Path) -> Iterator[tuple[str, ast.FunctionDef]]:
 @named
 def test_the_core_takes_no_check(file):
     nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-    froms = [n for n in nodes if isinstance(n, ast.ImportFrom)]
-    taken = [f"{n.module}.{alias.name}" for n in froms for alias in n.names]
+    imports = [n for n in nodes if isinstance(n, ast.ImportFrom)]
+    taken = [f"{n.module}.{alias.name}" for n in imports for alias in n.names]
     checks = any(module.startswith(("parse.checks", "gate")) for module in taken)
     assert checks == (str(file.relative_to(PACKAGE)) in CHECKING)
 
