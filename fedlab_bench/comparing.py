@@ -25,7 +25,6 @@ from torch import Tensor
 from fedlab_mini import __version__
 from fedlab_mini.engine import progress
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.objective import Metric
 from fedlab_mini.engine.rounds import Round, Server, State, Strategy
 from fedlab_mini.engine.sweep import spread
 from fedlab_mini.games import round_tables
@@ -37,6 +36,7 @@ from fedlab_mini.judge.score import Watch
 from fedlab_mini.keep.files import Cache
 from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.parse import checks
+from fedlab_mini.parse.metric import Metric
 from fedlab_mini.streams import one_thread
 
 from .compared import CEILING, METHODS, Method, Retrained, watchable

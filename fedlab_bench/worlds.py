@@ -15,9 +15,9 @@ from torch import Generator, Tensor
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import cnn
-from fedlab_mini.engine.objective import Metric
 from fedlab_mini.engine.outputs import frozen
 from fedlab_mini.parse import checks
+from fedlab_mini.parse.metric import Metric
 from fedlab_mini.worlds.attacks import FreeRide, Replay, Scale, SignFlip, UpdateAttack
 from fedlab_mini.worlds.corrupt import FlipLabels
 from fedlab_mini.worlds.data import load

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedlab_mini.engine.objective import Metric
 from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.methods.fedavg import FedAvg, Weighting
+from fedlab_mini.parse.metric import Metric
 from fedlab_mini.parse.settings import Count
 
 

@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from ..parse import checks
 from ..parse.checks import instance, reals
+from ..parse.metric import Function, Metric, check_metric
 from ..parse.module import Look, copied, trainable
 from ..streams import LOCK, one_thread, stream
 from . import outputs as of
 from .fit import labels_for
-from .objective import Function, Metric, Objective, check_metric
+from .objective import Objective
 
 
 class Model:

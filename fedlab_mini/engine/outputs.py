@@ -22,8 +22,9 @@ from torch.func import functional_call, vmap
 
 from ..parse import checks
 from ..parse import module as probe
+from ..parse.metric import Metric
 from ..streams import LOCK, kept_chance, no_denormals
-from .objective import Judge, Metric, judged_by
+from .objective import Judge, judged_by
 
 if TYPE_CHECKING:
     from .model import Model

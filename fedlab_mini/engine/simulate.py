@@ -19,6 +19,7 @@ from joblib import delayed
 from torch import Tensor
 
 from ..keep.files import Cache
+from ..parse.metric import Metric
 from ..streams import one_thread
 from ..worlds.federation import Federation
 from . import left_out, progress
@@ -33,7 +34,6 @@ from .local import (
 )
 from .minibatches import LocalSGD, Shuffles
 from .model import Model
-from .objective import Metric
 from .outputs import judged
 from .sweep import block_size, spread
 from .train import of_clients, written_to

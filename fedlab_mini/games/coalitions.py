@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from ..engine.model import Model
-from ..engine.objective import Metric
 from ..engine.outputs import CACHE, judge, parts
+from ..parse.metric import Metric
 from ..streams import one_thread
 from .game import encode
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..engine.objective import Metric
 from ..engine.rounds import Round, Server
+from ..parse.metric import Metric
 from .coalitions import RoundGame
 from .game import Game
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from ..engine.local import LocalSGD
 from ..engine.model import Model
-from ..engine.objective import Metric
 from ..engine.simulate import simulate
+from ..parse.metric import Metric
 from ..worlds.federation import Federation
 from .coalitions import RoundGame
 from .game import Game

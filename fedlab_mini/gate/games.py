@@ -17,13 +17,13 @@ from torch import Tensor
 from ..engine.fit import labels_for, output_count
 from ..engine.local import LocalSGD
 from ..engine.model import Model
-from ..engine.objective import Metric, check_metric
 from ..engine.outputs import frozen, judged
 from ..games import closed_forms, game, sampling, shapley, training_games, values
 from ..games import kernel as kernels
 from ..games.game import MOST_ENUMERATED, Game
 from ..games.shapley import MOST_SAMPLES
 from ..parse.checks import alongside, choice, flag, in_order, instance, number, reals, shown, whole
+from ..parse.metric import Metric, check_metric
 from .gated import Parsed, Parser, gated
 from .training import starting_model
 

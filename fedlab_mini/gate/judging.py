@@ -11,10 +11,10 @@ import torch
 
 from ..engine.minibatches import LocalSGD
 from ..engine.model import Model
-from ..engine.objective import Metric, check_metric
 from ..judge import removal
 from ..judge.metrics import Scores, as_scores
 from ..parse.checks import by_id, instance, number, reals, whole
+from ..parse.metric import Metric, check_metric
 from ..worlds.federation import Federation
 from .gated import documented_by
 from .training import starting_model

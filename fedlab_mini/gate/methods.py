@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from ..engine.history import History
-from ..engine.objective import check_metric
 from ..methods.aam_fit import fit_aam as core_fit_aam
 from ..methods.aam_fit import settle as core_settle
 from ..methods.cgsv import cosine_game as core_cosine_game
@@ -22,6 +21,7 @@ from ..methods.fedccea import fedccea as core_fedccea
 from ..methods.fedccea import simulator as core_simulator
 from ..methods.sfedavg import class_relevance as core_relevance
 from ..parse.checks import array, choice, instance, number, reals, whole
+from ..parse.metric import check_metric
 from .games import a_seed, doubles, training_arguments
 from .gated import Parsed, Parser, gated
 

@@ -20,10 +20,10 @@ from ..engine.fit import check_fits, check_objective
 from ..engine.history import History
 from ..engine.minibatches import LocalSGD
 from ..engine.model import Model
-from ..engine.objective import Metric, check_metric
 from ..engine.outputs import frozen, judged
 from ..engine.rounds import Round, Step, Strategy
 from ..parse.checks import array, choice, distinct_ids, flag, instance, reals, shown, whole
+from ..parse.metric import Metric, check_metric
 from ..worlds.federation import Federation
 from .answers import a_strategy, watching
 from .gated import documented_by

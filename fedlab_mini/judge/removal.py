@@ -16,8 +16,8 @@ from torch import Tensor
 from ..engine.history import frame
 from ..engine.local import LocalSGD
 from ..engine.model import Model
-from ..engine.objective import Metric
 from ..engine.simulate import simulate
+from ..parse.metric import Metric
 from ..streams import stream
 from ..worlds.federation import Federation
 from .metrics import ranks

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from ..engine.fit import labels_for, output_count
 from ..engine.model import Model
-from ..engine.objective import Metric, check_metric
 from ..engine.outputs import frozen
 from ..engine.rounds import Round, Server, State, Step, Strategy, copied
 from ..games.estimate import Estimate
@@ -26,6 +25,7 @@ from ..games.game import Game
 from ..games.training_games import round_game
 from ..parse.checks import alongside, choice, home, instance, reals, shown
 from ..parse.ids import client_ids
+from ..parse.metric import Metric, check_metric
 from ..parse.records import all_clients, by_number, flat, in_order_of_rounds, opened
 from ..streams import one_thread, stream
 from .own import FunctionScore, is_guest, takes_round

@@ -21,8 +21,8 @@ from torch import Tensor
 from ..engine.history import Cost, frame
 from ..engine.local import LocalSGD, samples_used
 from ..engine.model import Model
-from ..engine.objective import Metric
 from ..engine.simulate import simulate
+from ..parse.metric import Metric
 from ..streams import stream
 from ..worlds.federation import Federation
 from .aam_fit import Fit, Settled, fit_aam, rank_agreement, settle

@@ -14,13 +14,13 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
-from ..engine.objective import Metric
 from ..engine.rounds import Round, Server, State, Step
 from ..games import sampling, shapley
 from ..games.estimate import Estimate
 from ..games.game import Game
 from ..games.round_tables import gradient, hessian_product, round_table
 from ..parse.checks import choice, instance, reals, whole
+from ..parse.metric import Metric
 from ..parse.settings import Count, between
 from .fedavg import FedAvg, Weighting
 

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from ..engine.history import History
-from ..engine.objective import Metric
 from ..engine.rounds import Round, Server, State, Step
 from ..games.coalitions import RoundGame
 from ..games.game import Game
 from ..games.sampling import permutation
 from ..games.shapley import exact as exact_values
 from ..parse.checks import number
+from ..parse.metric import Metric
 from ..parse.settings import Count, NotNegative, Share, ours
 from ..streams import stream
 from .fedavg import FedAvg, Weighting, bounded, classes_of
