@@ -1,19 +1,22 @@
 """Fit: whether a model's module, loss and metric fit the data, asked before anything is trained.
 
-Below: outputs, probe, objective. Above: model, and all that receives a model with data.
+Below: outputs, module, objective. Above: model, and all that receives a model with data.
 """
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from ..parse.checks import array, reals, whole, wholes
-from ..parse.module import leaves, own_tensors, some
-from ..streams import LOCK, kept_chance, other_chance
+from ..parse.module import broken_law, leaves, some
+from ..streams import LOCK, kept_chance
 from . import outputs as of
 from .objective import Objective
 
@@ -37,34 +40,42 @@ def output_count(net: Model, x: Tensor) -> int:
         if inputs != wanted:
             raise ValueError(f"net: takes {wanted} inputs; the data have {inputs}")
         return layers[-1][1]
-    parameters = [part.requires_grad_() for part in own.split(own.theta().to(x))]
-    with LOCK, kept_chance():
+    # Other parameters than the module's own, so that it shows whether the outputs follow them.
+    other = (0.9 * own.theta() + 0.01).to(x)
+    parameters = [part.requires_grad_() for part in own.split(other)]
+    with trial(x):
         own.module.eval()
+        answer = of.outputs(own, parameters, x[:1].clone())
+    given_loss, is_tensor = net.objective.given_loss, torch.is_tensor(answer)
+    if not is_tensor or answer.shape[:1] != (1,) or not (given_loss or answer.ndim == 2):
+        gives = f"shape {list(answer.shape)}" if is_tensor else type(answer).__name__
+        expected = "[1, ...]" if given_loss else "[1, classes]"
+        raise ValueError(f"net: one input gives {gives}, expected {expected}")
+    fresh = of.asked(net)  # has not been called yet
+    with trial(x), torch.enable_grad():
+        depends = broken_law(fresh.module, partial(of.outputs, fresh), parameters, some(x))
+    if depends:
+        raise ValueError(
+            f"net: the outputs of {type(net.module).__name__} depend on {depends}; only its "
+            "parameters, the samples and torch's random numbers may decide them"
+        )
+    return answer.shape[1] if answer.ndim == 2 else 0
+
+
+@contextlib.contextmanager
+def trial(x: Tensor) -> Iterator[None]:
+    """A call of a module: nobody else calls one, no random state is changed, a failure is named."""
+    generators = [x.device] if x.is_cuda else []
+    with LOCK, kept_chance(), torch.random.fork_rng(generators), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an error says more
         try:
-            answer = of.outputs(own, parameters, x[:1].clone())
-            with torch.no_grad():
-                changed = _changed(own, parameters, x[:2].clone())
+            yield
         except Exception as error:  # a module may fail in any way
             tokens = isinstance(error, RuntimeError) and "Long" in str(error)
             hint = "; write x.long() in its forward" if tokens else ""
             raise ValueError(
                 f"net: fails on data of shape {tuple(x.shape[1:])}: {error}{hint}"
             ) from error
-    if changed:
-        raise ValueError(f"net: {changed}")
-    given_loss, is_tensor = net.objective.given_loss, torch.is_tensor(answer)
-    if not is_tensor or answer.shape[:1] != (1,) or not (given_loss or answer.ndim == 2):
-        gives = f"shape {list(answer.shape)}" if is_tensor else type(answer).__name__
-        expected = "[1, ...]" if given_loss else "[1, classes]"
-        raise ValueError(f"net: one input gives {gives}, expected {expected}")
-    held = {id(one) for module in (net.module, own.module) for one in module.parameters()}
-    if any(id(leaf) in held for leaf in leaves(answer)):
-        raise ValueError(
-            "net: a hook, an attribute or a replaced forward refers to the parameters of "
-            "the original module, so a copy cannot be trained; use the parameters of the "
-            "module that it is called with"
-        )
-    return answer.shape[1] if answer.ndim == 2 else 0
 
 
 def output_table(net: Model, x: Tensor) -> str:
@@ -121,41 +132,3 @@ def check_objective(net: Model, x: Tensor, y: Tensor) -> None:
     """Raise ValueError if a given loss or metric fails on such samples and labels."""
     if net.objective != Objective():
         net.objective.check(net.forward(net.theta(), some(x)[:2]), y[[0, -1]])
-
-
-def _changed(net: Model, parameters: list[Tensor], x: Tensor) -> str:
-    """Says what a forward in training mode changes that it must not; empty if all is well."""
-    before, chance = of.constants(net, x), other_chance()
-    twin, kept = of.twin(net), own_tensors(net.module)
-
-    def trained(one: Model) -> tuple[dict[str, Tensor], Any]:
-        # Clones, so that this forward does not change the module's own buffers.
-        named = {name: buffer.clone() for name, buffer in before.items()}
-        named |= of.named(net, parameters)
-        torch.default_generator.manual_seed(0)
-        module = one.module.train()
-        return named, functional_call(module, named, x.clone(), tie_weights=False)
-
-    (named, answer), (_, again) = trained(net), trained(twin)
-    changed = [name for name in before if not torch.equal(named[name], before[name])]
-    now, what = own_tensors(net.module), "buffer"
-    if not changed:
-        what = "attribute"
-        # An attribute whose shape has changed is a cache; it learns nothing.
-        changed = [
-            name
-            for name, (shape, content) in kept.items()
-            if name in now and now[name][0] == shape and now[name][1] != content
-        ]
-    if changed:
-        return (
-            f"changes its {what} {', '.join(map(repr, changed))} when it is trained; "
-            "a client sends parameters only, so nothing else may be learnt"
-        )
-    elsewhere = torch.is_tensor(answer) and not torch.equal(answer, again)
-    if other_chance() != chance or elsewhere:
-        return (
-            "draws random numbers of Python or NumPy when it is trained; draw them with "
-            "torch, so that the seed decides them"
-        )
-    return ""

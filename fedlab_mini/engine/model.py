@@ -2,7 +2,7 @@
 
 Chapter 1 derives it. A model has ten public names, which its docstring lists. Other subpackages
 also need functions of a model: ``outputs`` evaluates, ``fit`` asks whether it fits the data.
-Below: fit, outputs, probe. Above: networks, local.
+Below: fit, outputs, module. Above: networks, local.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Perceptrons (Linear and ReLU layers) are recognised, and many of them (``thetas [C, P]``) are
 evaluated at once by hand. Any other module is evaluated by its own forward: many models at once by
-``vmap`` if ``probe`` finds that this works, and otherwise one after another. Below: probe,
-objective. Above: fit, model.
+``vmap`` if a trial finds that this works, and otherwise one after another.
+Below: module, objective. Above: fit, model.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def numbers_per_sample(net: Model, x: Tensor, *, training: bool) -> int | None:
 
 
 def look(net: Model, x: Tensor, *, training: bool) -> probe.Look:
-    """What ``probe`` finds for inputs like ``x``; a copy asks once for each shape and type."""
+    """What a trial finds for inputs like ``x``; a copy asks once for each shape and type."""
     key = training, x.shape[1:], x.dtype, x.device
     if net._parts is not None and key in net._looks:
         return net._looks[key]

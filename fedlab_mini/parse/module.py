@@ -1,23 +1,26 @@
-"""Probe: a trial of a module on a few samples, which decides how its models are trained.
+"""Module: what a module must be, and a trial on a few samples, which decides how it is trained.
 
-A copy of the module evaluates a few samples with two random models, one after another and together.
-How models are trained and evaluated depends on the outputs alone and not on the time this takes.
-So the decision is the same on every machine and in every process. Above: model.
+``broken_law`` says what every module keeps. In the trial, ``look``, a copy of the module evaluates
+a few samples with two random models, one after another and together. How models are trained and
+evaluated depends on the outputs alone and not on the time this takes. So the decision is the same
+on every machine and in every process. Above: model.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node, saved_tensors_hooks
 from torch.func import vmap
 from torch.nn.parameter import is_lazy
+
+from ..streams import other_chance
 
 # (parameters, x [N, ...]) -> scores [N, classes].
 Scores = Callable[[list[Tensor], Tensor], Tensor]
@@ -87,68 +90,141 @@ def perceptron_layers(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
 
 def refuse(module: nn.Module) -> None:
     """Refuse layers that mix the samples of a batch, and parameters that theta cannot train."""
-    _refuse_held_elsewhere(module)
-    for name, part in module.named_modules():
-        normalises_batches = isinstance(part, nn.modules.batchnorm._BatchNorm)
-        if normalises_batches or getattr(part, "track_running_stats", False):
-            raise ValueError(
-                f"module: layer {name!r} ({type(part).__name__}) mixes the samples of a batch "
-                "or keeps statistics of them; use GroupNorm or LayerNorm"
-            )
-    for name, p in trainable(module).items():
-        if not p.is_floating_point():
-            raise ValueError(
-                f"module: parameter {name!r} is of {p.dtype}; only real numbers can be trained"
-            )
-
-
-def _refuse_held_elsewhere(module: nn.Module) -> None:
-    """Refuse parameters without values, and those that the module does not read by their name."""
     if isinstance(module, nn.DataParallel):
         raise ValueError("module: is wrapped in DataParallel; give the module inside it, .module")
     for name, part in module.named_modules():
-        if any(map(is_lazy, part._parameters.values())):
+        layer = f"module: layer {name!r} ({type(part).__name__})"
+        normalises_batches = isinstance(part, nn.modules.batchnorm._BatchNorm)
+        if normalises_batches or getattr(part, "track_running_stats", False):
             raise ValueError(
-                f"module: layer {name!r} ({type(part).__name__}) has no shape yet; call the "
-                "module once with a sample, module(x[:1]), before fm.Model(module)"
+                f"{layer} mixes the samples of a batch or keeps statistics of them; "
+                "use GroupNorm or LayerNorm"
             )
         if isinstance(part, torch.jit.ScriptModule):
-            # A compiled layer ignores other parameters and uses its own.
             raise ValueError(
-                f"module: {name or 'all of it'} is compiled by torch.jit; give the module "
-                "that it was made from, after load_state_dict(compiled.state_dict())"
+                f"{layer} is compiled by torch.jit and reads only its own parameters; give the "
+                "module that it was made from, after load_state_dict(compiled.state_dict())"
             )
-    places: dict[int, str] = {}
+        if any(map(is_lazy, part._parameters.values())):
+            raise ValueError(
+                f"{layer} has no shape yet; call the module once with a sample, module(x[:1]), "
+                "before fm.Model(module)"
+            )
     for name, p in module.named_parameters():
         if p.is_meta:
             raise ValueError(
                 f"module: parameter {name!r} is on the meta device and has no values; "
                 "make the module on another device, or load its weights first"
             )
-        if p.numel() and p.requires_grad:
-            places[p.untyped_storage().data_ptr()] = name
-    for name, part in module.named_modules():
-        if part._forward_pre_hooks:  # may compute attributes from the given parameters
-            continue
-        for attribute, value in {**vars(part), **part._buffers}.items():
-            if not isinstance(value, Tensor) or value.layout is not torch.strided:
-                continue
-            if place := places.get(value.untyped_storage().data_ptr()):
-                whole = f"{name}.{attribute}".removeprefix(".")
-                raise ValueError(
-                    f"module: {whole} holds the values of the parameter {place!r} under "
-                    "another name, which another theta does not change; read it in forward"
-                )
+        if p.requires_grad and not p.is_floating_point():
+            raise ValueError(
+                f"module: parameter {name!r} is of {p.dtype}; only real numbers can be trained"
+            )
+    for alias, name in _aliases(module):
+        raise ValueError(
+            f"module: {alias} holds the values of the parameter {name!r} under "
+            "another name, which another theta does not change; read it in forward"
+        )
 
 
-def own_tensors(module: nn.Module) -> dict[str, tuple[torch.Size, bytes]]:
-    """The tensors among a module's attributes, in which a forward could store what it learns."""
-    return {
-        f"{path}.{name}".strip("."): (value.shape, value.detach().cpu().numpy().tobytes())
-        for path, part in module.named_modules()
-        for name, value in vars(part).items()
-        if torch.is_tensor(value) and value.layout is torch.strided
+def _aliases(module: nn.Module) -> Iterator[tuple[str, str]]:
+    """The attributes and buffers that share their memory with a parameter; names of both."""
+    owners = {
+        p.untyped_storage().data_ptr(): name for name, p in trainable(module).items() if p.numel()
     }
+    for path, layer in module.named_modules():
+        if layer._forward_pre_hooks:  # may compute attributes from the given parameters
+            continue
+        for name, value in {**vars(layer), **layer._buffers}.items():
+            if _dense(value) and value.untyped_storage().data_ptr() in owners:
+                yield f"{path}.{name}".strip("."), owners[value.untyped_storage().data_ptr()]
+
+
+def broken_law(module: nn.Module, scores: Scores, parameters: list[Tensor], x: Tensor) -> str:
+    """What else decides the module's outputs than the law allows; empty if it keeps the law.
+
+    The law: outputs are a function of parameters, samples and torch's random numbers, because
+    clients exchange parameters only. So two minibatches and an evaluation, asked twice with the
+    same random numbers, give the same outputs, whether or not a layer holds the parameters itself.
+
+    module      a copy, whose outputs are ``scores(parameters, x)``
+    parameters  others than the module's own, which require gradients; x  [N, ...] a few samples
+    """
+    plain = copied(module).to(x).eval()
+    for own, given in zip(trainable(plain).values(), parameters, strict=True):
+        own.data = given.detach().clone()
+    changed, chance = watched(plain), other_chance()
+    buffers = [(buffer, buffer.clone()) for buffer in plain.buffers()]
+    once, again = (list(_answers(plain, plain, x)) for _ in range(2))
+    learnt = not all(torch.equal(*pair) for pair in buffers)
+    if learnt or other_chance() != chance or not all(map(_equal, once, again)):
+        names = ", ".join(dict.fromkeys(changed()))
+        return (
+            "what it keeps from batch to batch, or on random numbers that are not torch's"
+            + f" (it changes {names})" * bool(names)
+        )
+    # Clones, because a forward may write to its parameters.
+    named = list(_answers(module, lambda some: scores([p.clone() for p in parameters], some), x))
+    others = any(isinstance(leaf, nn.Parameter) for answer in named for leaf in leaves(answer))
+    if others or not all(map(_close, once, named)):
+        return "parameters that it does not read by their names, in an attribute or in a hook"
+    return ""
+
+
+def _answers(module: nn.Module, outputs: Callable[[Tensor], Tensor], x: Tensor) -> Iterator[Tensor]:
+    """The module's outputs for two minibatches in training mode, and for the first in eval mode."""
+    for training, batch in ((True, x[:2]), (True, x[-2:]), (False, x[:2])):
+        module.train(training)
+        torch.manual_seed(0)
+        answer = outputs(batch.clone())
+        if not torch.is_tensor(answer):
+            raise TypeError(f"in training mode it gives a {type(answer).__name__}, no tensor")
+        yield answer
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
+
+
+def _close(one: Tensor, other: Tensor) -> bool:
+    # Not equal bits, because a stack adds up in another order.
+    return torch.allclose(one, other, rtol=1e-3, atol=1e-5, equal_nan=True)
+
+
+def watched(module: nn.Module) -> Callable[[], list[str]]:
+    """A function that names what the module's layers hold that is new or rewritten since now."""
+    before = _held(module)
+    copies = [(name, value, value.clone()) for name, value in before if _dense(value)]
+
+    def changed() -> list[str]:
+        # Nothing new has one of these ids, because ``before`` keeps what has them.
+        known = {id(value) for _, value in before}
+        new = [name for name, value in _held(module) if id(value) not in known]
+        return new + [name for name, value, copy in copies if not torch.equal(value, copy)]
+
+    return changed
+
+
+def _held(module: nn.Module) -> list[tuple[str, Any]]:
+    """The names and values of all attributes, also of those inside of dictionaries and lists."""
+    found = []
+    for path, layer in module.named_modules():
+        attributes = {**vars(layer), **layer._parameters, **layer._buffers}
+        del attributes["_parameters"], attributes["_buffers"]
+        for name, value in attributes.items():
+            waiting = [value]
+            for one in waiting:
+                if isinstance(one, Mapping):
+                    waiting += one.values()
+                elif isinstance(one, list | tuple | set | deque):
+                    waiting += one
+                else:
+                    found.append((f"{path}.{name}".strip("."), one))
+    return found
+
+
+def _dense(value: Any) -> bool:
+    return torch.is_tensor(value) and value.layout is torch.strided
 
 
 def places(module: nn.Module, kind: str) -> Iterator[tuple[str, Tensor]]:
@@ -192,7 +268,7 @@ def look(
     samples, because a stack holds padding samples; those that remember, or that have hooks, because
     hooks may remember; and those that ``vmap`` refuses, or warns that it runs one by one.
     """
-    untouched = copied(module)
+    changed = watched(module)
     own = [[tensor[model].detach().clone() for tensor in parameters] for model in (0, 1)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -200,18 +276,18 @@ def look(
             mixes = not all(_one_by_one(scores, one, samples) for one in own)
         except Exception:  # a module may fail in any way, for instance on a single sample
             mixes = True
-        changed = any(
+        rewritten = any(
             not torch.equal(tensor[model], now)
             for model in (0, 1)
             for tensor, now in zip(parameters, own[model], strict=True)
         )
-        remembers = changed or not _same(module, untouched, set())
+        remembers = rewritten or bool(changed())
         if mixes or remembers or hooked(module):
             return Look(None, mixes, remembers)
         pair = samples[:2] if len(samples) > 1 else samples.expand(2, *samples.shape[1:])
         numbers = _numbers_together(scores, parameters, pair, images)
         # If a module stores tensors from inside vmap, later calls fail.
-        if numbers and not _same(module, untouched, set()):
+        if numbers and changed():
             return Look(None, mixes, remembers=True)
     return Look(numbers)
 
@@ -221,7 +297,7 @@ def _one_by_one(scores: Scores, parameters: list[Tensor], samples: Tensor) -> bo
     # Clones, because a module may change its inputs in place.
     together = scores(parameters, samples.clone())
     alone = torch.cat([scores(parameters, one.clone()) for one in samples.split(1)])
-    return torch.allclose(together, alone, rtol=1e-3, atol=1e-5)
+    return _close(together, alone)
 
 
 def _numbers_together(
@@ -255,8 +331,7 @@ def _numbers_together(
             else:
                 # Without gradients, PyTorch runs other code in some layers.
                 pairs.append((vmap(scores)(parameters, both), alone))
-            # Not equal bits, because a stack adds up in another order.
-            alike = all(torch.allclose(*pair, rtol=1e-3, atol=1e-5) for pair in pairs)
+            alike = all(_close(*pair) for pair in pairs)
         except Exception:  # vmap refuses modules in many ways
             return None
     # Never 0, because callers divide by it and read 0 as None.
@@ -271,33 +346,6 @@ def _slopes(scores: Tensor, parameters: list[Tensor]) -> list[Tensor]:
     weights = torch.linspace(-1, 1, scores.numel()).to(scores).view(scores.shape)
     loss = (scores * weights).sum()
     return list(torch.autograd.grad(loss, parameters, materialize_grads=True))
-
-
-def _same(one: Any, other: Any, seen: set[int]) -> bool:
-    """Whether an object and its copy still hold the same values."""
-    if one is other or id(one) in seen:
-        return True
-    if type(one) is not type(other):
-        return False
-    seen.add(id(one))
-    if torch.is_tensor(one):
-        return one.shape == other.shape and torch.equal(one, other)
-    if isinstance(one, np.ndarray):
-        return np.array_equal(one, other)
-    if isinstance(one, torch.Generator):
-        return torch.equal(one.get_state(), other.get_state())
-    if isinstance(one, Mapping):
-        keys = list(one) == list(other)
-        return keys and all(_same(one[key], other[key], seen) for key in one)
-    if isinstance(one, list | tuple):
-        pairs = zip(one, other, strict=False)
-        return len(one) == len(other) and all(_same(*pair, seen) for pair in pairs)
-    if hasattr(one, "__dict__"):
-        return _same(vars(one), vars(other), seen)
-    try:
-        return bool(one == other)
-    except Exception:  # arrays and other values that ``bool`` refuses
-        return False
 
 
 def _nodes(last: Node | None) -> Iterator[Node]:

@@ -62,6 +62,28 @@ def buffers() -> nn.Module:
     return module
 
 
+def remembering() -> nn.Module:
+    """Keeps its last outputs for whoever wants to look at them, and a constant that it needs."""
+
+    def forward(m, x):
+        if "order" not in m.found:
+            m.found["order"] = torch.linspace(0, 1, INPUTS)
+        m.last = m.head(x * m.found["order"])
+        return m.last
+
+    return headed(forward, found={}, last=None)
+
+
+def counting() -> nn.Module:
+    """Acts otherwise after its fourth call in a training, which every client begins anew."""
+
+    def forward(m, x):
+        m.calls += m.training
+        return m.head(x) * (2 if m.calls > 4 else 1)
+
+    return headed(forward, calls=0)
+
+
 def tied() -> nn.Module:
     one, other = nn.Linear(INPUTS, INPUTS), nn.Linear(INPUTS, INPUTS)
     other.weight = one.weight
@@ -106,6 +128,11 @@ KINDS: dict[str, Callable[[], nn.Module]] = {
     "recurrent": lambda: headed(
         lambda m, x: m.head(m.body(steps(x))[0][:, -1]), 5, body=nn.GRU(4, 5, batch_first=True)
     ),
+    "recurrent with a cell": lambda: headed(
+        lambda m, x: m.head(m.body(steps(x))[0][:, -1]), 5, body=nn.LSTM(4, 5, batch_first=True)
+    ),
+    "remembers what it gave": remembering,
+    "counts its calls": counting,
     "samples mix": lambda: headed(lambda m, x: m.head(x - x.mean(0))),
     "buffers": buffers,
     "dropped": lambda: between(8, nn.Sigmoid(), nn.Dropout(0.4)),

@@ -15,6 +15,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import random
 import re
 import subprocess
 import sys
@@ -40,6 +41,7 @@ from torch.nn.utils import (
     weight_norm,
 )
 from torch.nn.utils.parametrizations import orthogonal
+from torch.nn.utils.parametrizations import spectral_norm as new_spectral_norm
 
 import fedlab_mini as fm
 from fedlab_mini.show import plots
@@ -114,14 +116,156 @@ def in_use(module: nn.Module) -> nn.Module:
     return module
 
 
+class Calling(nn.Module):
+    """A line whose outputs a function of (self, outputs) changes, with attributes by name."""
+
+    def __init__(self, change: Callable[[Any, torch.Tensor], Any], **attributes: Any) -> None:
+        super().__init__()
+        self.line, self.change = nn.Linear(4, 3), change
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def forward(self, x):
+        return self.change(self, self.line(x))
+
+
+class Recurrent(nn.Module):
+    """Reads a row number by number; may begin where the minibatch before has ended."""
+
+    def __init__(self, kind: type[nn.RNNBase], where: str) -> None:
+        super().__init__()
+        self.body, self.head = kind(1, 5, batch_first=True), nn.Linear(5, 3)
+        self.where, self.state, self.states = where, None, {}
+
+    def forward(self, x):
+        before = self.state if self.where == "attribute" else self.states.get(len(x))
+        steps, after = self.body(x[:, :, None], before)
+        after = after.detach() if torch.is_tensor(after) else tuple(map(torch.detach, after))
+        if self.where == "attribute":
+            self.state = after
+        if self.where == "dictionary":
+            self.states[len(x)] = after
+        return self.head(steps[:, -1])
+
+
+def counting(module: Any, outputs: torch.Tensor) -> torch.Tensor:
+    module.calls += 1
+    return outputs / module.calls
+
+
+def running(module: Any, outputs: torch.Tensor) -> torch.Tensor:
+    """Evaluates by a mean that only training changes."""
+    if module.training:
+        module.mean = 0.9 * module.mean + 0.1 * outputs.detach().mean(0)
+        return outputs
+    return outputs - module.mean
+
+
+def shrinking(module: Any, outputs: torch.Tensor) -> torch.Tensor:
+    module.line.weight.data.mul_(0.9)
+    return outputs
+
+
+def of_python(module: Any, outputs: torch.Tensor) -> torch.Tensor:
+    return 0 * outputs if random.random() < 1e-9 else outputs
+
+
+def of_numpy(module: Any, outputs: torch.Tensor) -> torch.Tensor:
+    return outputs * float(np.random.rand())  # noqa: NPY002
+
+
+def of_its_own(module: Any, outputs: torch.Tensor) -> torch.Tensor:
+    return outputs * torch.rand(1, generator=module.chance)
+
+
+def hooked(hook: Callable[..., Any]) -> nn.Module:
+    module = stack()
+    module[1].register_forward_hook(hook(module))
+    return module
+
+
+def hook_of_parameters(module: nn.Module) -> Callable[..., Any]:
+    return lambda layer, given, outputs: outputs + module[0].weight.sum()
+
+
+def hook_with_memory(module: nn.Module) -> Callable[..., Any]:
+    calls: list[int] = []
+
+    def hook(layer: Any, given: Any, outputs: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return outputs / len(calls)
+
+    return hook
+
+
+def replaced_forward() -> nn.Module:
+    module = stack()
+    module.forward = lambda x: module[2](module[1](module[0](x)))
+    return module
+
+
+def spectral_layer() -> nn.Module:
+    return new_spectral_norm(nn.Linear(4, 3))
+
+
+KEEPS = "net: the outputs of {} depend on what it keeps from batch to batch, .* torch's{}; only its"
+READS = "net: the outputs of {} depend on parameters that it does not read by their names"
+ZEROS = torch.zeros(3)
 REFUSED = {
     "lazy": (lazy, r"module: layer '1' \(LazyLinear\) has no shape yet; call .* module\(x\[:1\]\)"),
     "parallel": (lambda: nn.DataParallel(nn.Linear(4, 3)), r"module: .* inside it, \.module$"),
-    "compiled in part": (half_compiled, r"module: 0 is compiled by torch\.jit; give the module"),
+    "compiled in part": (
+        half_compiled,
+        r"module: layer '0' .* is compiled by torch\.jit .*; give the",
+    ),
     "meta": (lambda: nn.Linear(4, 3, device="meta"), "module: parameter 'weight' .*, or load"),
     "turned": (lambda: Held("turned"), "module: turned holds the values of .* 'line.weight'"),
-    "spectral": (lambda: spectral_norm(nn.Linear(4, 3)), "net: changes its buffer 'weight_u'"),
-    "pair": (lambda: Held("pair"), "net: a hook, an attribute or a replaced forward"),
+    "spectral": (
+        lambda: spectral_norm(nn.Linear(4, 3)),
+        KEEPS.format("Linear", r" \(it changes .*weight_u.*\)"),
+    ),
+    "spectral, as it is now": (
+        spectral_layer,
+        KEEPS.format("ParametrizedLinear", r" \(it changes parametrizations.*\)"),
+    ),
+    "pair": (lambda: Held("pair"), READS.format("Held")),
+    "a hook's parameters": (lambda: hooked(hook_of_parameters), READS.format("Sequential")),
+    "forward of the first module": (replaced_forward, READS.format("Sequential")),
+    "a hook with a memory": (lambda: hooked(hook_with_memory), KEEPS.format("Sequential", "")),
+    "GRU with a memory": (
+        lambda: Recurrent(nn.GRU, "attribute"),
+        KEEPS.format("Recurrent", r" \(it changes state\)"),
+    ),
+    "LSTM with a memory": (
+        lambda: Recurrent(nn.LSTM, "attribute"),
+        KEEPS.format("Recurrent", r" \(it changes state\)"),
+    ),
+    "LSTM with a memory by size": (
+        lambda: Recurrent(nn.LSTM, "dictionary"),
+        KEEPS.format("Recurrent", r" \(it changes states\)"),
+    ),
+    "schedule": (
+        lambda: Calling(counting, calls=0),
+        KEEPS.format("Calling", r" \(it changes calls\)"),
+    ),
+    "mean for evaluation": (
+        lambda: Calling(running, mean=ZEROS),
+        KEEPS.format("Calling", r" \(it changes mean\)"),
+    ),
+    "weights that shrink": (
+        lambda: Calling(shrinking),
+        KEEPS.format("Calling", r" \(it changes line.weight\)"),
+    ),
+    "chance of Python": (lambda: Calling(of_python), KEEPS.format("Calling", "")),
+    "chance of NumPy": (lambda: Calling(of_numpy), KEEPS.format("Calling", "")),
+    "chance of its own": (
+        lambda: Calling(of_its_own, chance=torch.Generator()),
+        KEEPS.format("Calling", ""),
+    ),
+    "two outputs in training": (
+        lambda: Calling(lambda m, outputs: (outputs, outputs) if m.training else outputs),
+        r"net: fails on data of shape \(4,\): in training mode it gives a tuple, no tensor",
+    ),
 }
 
 
@@ -145,6 +289,7 @@ AS_THEY_ARE = {
     "half precision": lambda: stack().half(),
     "brain floats in part": lambda: nn.Sequential(nn.Linear(4, 5).bfloat16(), nn.Linear(5, 3)),
     "orthogonal": lambda: orthogonal(nn.Linear(4, 3)),
+    "LSTM": lambda: Recurrent(nn.LSTM, "nowhere"),
     "parallel in part": lambda: nn.Sequential(nn.DataParallel(nn.Linear(4, 3)), nn.Tanh()),
     "symbolically traced": lambda: torch.fx.symbolic_trace(stack()),
 }
