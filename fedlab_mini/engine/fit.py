@@ -5,9 +5,6 @@ Below: outputs, module, objective. Above: model, and all that receives a model w
 
 from __future__ import annotations
 
-import contextlib
-import warnings
-from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,40 +39,32 @@ def output_count(net: Model, x: Tensor) -> int:
         return layers[-1][1]
     # Other parameters than the module's own, so that it shows whether the outputs follow them.
     other = (0.9 * own.theta() + 0.01).to(x)
-    parameters = [part.requires_grad_() for part in own.split(other)]
-    with trial(x):
-        own.module.eval()
-        answer = of.outputs(own, parameters, x[:1].clone())
-    given_loss, is_tensor = net.objective.given_loss, torch.is_tensor(answer)
-    if not is_tensor or answer.shape[:1] != (1,) or not (given_loss or answer.ndim == 2):
-        gives = f"shape {list(answer.shape)}" if is_tensor else type(answer).__name__
-        expected = "[1, ...]" if given_loss else "[1, classes]"
-        raise ValueError(f"net: one input gives {gives}, expected {expected}")
-    fresh = of.asked(net)  # has not been called yet
-    with trial(x), torch.enable_grad():
-        depends = broken_law(fresh.module, partial(of.outputs, fresh), parameters, some(x))
-    if depends:
-        raise ValueError(
-            f"net: the outputs of {type(net.module).__name__} depend on {depends}; only its "
-            "parameters, the samples and torch's random numbers may decide them"
-        )
-    return answer.shape[1] if answer.ndim == 2 else 0
-
-
-@contextlib.contextmanager
-def trial(x: Tensor) -> Iterator[None]:
-    """A call of a module: nobody else calls one, no random state is changed, a failure is named."""
+    parameters, fresh = [part.requires_grad_() for part in own.split(other)], of.asked(net)
     generators = [x.device] if x.is_cuda else []
-    with LOCK, kept_chance(), torch.random.fork_rng(generators), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an error says more
+    with LOCK, kept_chance(), torch.random.fork_rng(generators), torch.enable_grad():
+        own.module.eval()
         try:
-            yield
+            answer = of.outputs(own, parameters, x[:1].clone())
+            is_tensor = torch.is_tensor(answer)
+            asked = fresh.module, partial(of.outputs, fresh), parameters, some(x)
+            depends = broken_law(*asked) if is_tensor else ""
         except Exception as error:  # a module may fail in any way
             tokens = isinstance(error, RuntimeError) and "Long" in str(error)
             hint = "; write x.long() in its forward" if tokens else ""
             raise ValueError(
                 f"net: fails on data of shape {tuple(x.shape[1:])}: {error}{hint}"
             ) from error
+    given_loss = net.objective.given_loss
+    if not is_tensor or answer.shape[:1] != (1,) or not (given_loss or answer.ndim == 2):
+        gives = f"shape {list(answer.shape)}" if is_tensor else type(answer).__name__
+        expected = "[1, ...]" if given_loss else "[1, classes]"
+        raise ValueError(f"net: one input gives {gives}, expected {expected}")
+    if depends:
+        raise ValueError(
+            f"net: the outputs of {type(net.module).__name__} depend on {depends}; only its "
+            "parameters, the samples and torch's random numbers may decide them"
+        )
+    return answer.shape[1] if answer.ndim == 2 else 0
 
 
 def output_table(net: Model, x: Tensor) -> str:

@@ -127,11 +127,7 @@ class Model:
     @torch.no_grad()
     def predict(self, theta: Tensor, x: Tensor) -> Tensor:
         """The class with the highest output [N] for inputs ``x [N, ...]`` under ``theta [P]``."""
-        net = of.asked(self)
-        x = of.inputs(net, x)
-        theta = reals("theta", theta, [net.P], dtype=x.dtype, finite=False).to(x.device)
-        with of.judging(net):
-            return of.outputs(net, net.split(theta.clone()), x.clone()).argmax(1)
+        return self.forward(theta, x).argmax(1)
 
     @torch.no_grad()
     def evaluate(self, thetas: Tensor, x: Tensor, y: Tensor, metric: Metric = "accuracy") -> Tensor:

@@ -48,12 +48,10 @@ class Parts(NamedTuple):
 
     def split(self, theta: Tensor) -> list[Tensor]:
         """Views of ``theta [..., P]``, one for each parameter, each [..., *shape]."""
-        views, shapes, first = [], self.shapes.values(), theta.shape[:-1]
-        for piece, shape in zip(
-            theta.split(list(map(torch.Size.numel, shapes)), -1), shapes, strict=True
-        ):
-            views.append(piece.reshape(first + shape))
-        return views
+        shapes, first = self.shapes.values(), theta.shape[:-1]
+        pieces = theta.split([shape.numel() for shape in shapes], -1)
+        pairs = zip(pieces, shapes, strict=True)
+        return [piece.reshape(first + shape) for piece, shape in pairs]
 
 
 def parts(net: Model) -> Parts:

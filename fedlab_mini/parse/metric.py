@@ -14,7 +14,6 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
-from ..streams import LOCK
 from . import checks
 from .module import leaves
 
@@ -24,14 +23,15 @@ Function = Callable[[Tensor, Tensor], Any]
 
 def check_metric(name: str, metric: Any) -> Metric:
     """A metric's name, or a function of (outputs, labels); otherwise TypeError or ValueError."""
-    if callable(metric) and not isinstance(metric, type):
+    is_name = isinstance(metric, str)
+    if metric in ("accuracy", "loss") if is_name else _is_function(metric):
         return metric
     expected = f'{name}: expected "accuracy", "loss" or a function of (outputs, labels)'
-    if not isinstance(metric, str):
-        raise TypeError(f"{expected}, got {checks.shown(metric)}")
-    if metric not in ("accuracy", "loss"):
-        raise ValueError(f"{expected}, got {checks.shown(metric)}")
-    return metric
+    raise (ValueError if is_name else TypeError)(f"{expected}, got {checks.shown(metric)}")
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not isinstance(value, type)
 
 
 Metric = Annotated[str | Function, check_metric]
@@ -39,7 +39,7 @@ Metric = Annotated[str | Function, check_metric]
 
 def check_function(name: str, function: Any) -> None:
     """Refuse what is no function of (outputs, labels)."""
-    if isinstance(function, type) or not callable(function):
+    if not _is_function(function):
         such_as = "a function of (outputs, labels), such as nn.MSELoss()"
         raise TypeError(f"{name}: expected {such_as}, got {checks.shown(function)}")
     if name == "loss" and isinstance(function, nn.Module) and list(function.parameters()):
@@ -51,26 +51,19 @@ def check_function(name: str, function: Any) -> None:
 def refuse_misread_loss(loss: Function, outputs: Tensor, y: Tensor) -> None:
     """Refuse a loss that fails on two samples, cannot be trained, or misreads their labels."""
     try:
-        # Other threads draw from the same generator.
-        with LOCK, torch.enable_grad(), warnings.catch_warnings():
+        with torch.enable_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the errors below say more
-            chance = torch.get_rng_state()
             found = loss(outputs.detach().clone().requires_grad_(), y)
-            drawn = not torch.equal(chance, torch.get_rng_state())
     except Exception as error:  # a function may fail in any way
         raise ValueError(_fails("loss", outputs, y, error)) from error
-    if not torch.is_tensor(found) or found.ndim or not found.is_floating_point():
-        shape = f"shape {list(found.shape)}" if torch.is_tensor(found) else found
+    if not torch.is_tensor(found) or found.ndim or not found.requires_grad:
+        got = found
+        if torch.is_tensor(found):
+            got = f"shape {list(found.shape)}, requires_grad={found.requires_grad}"
         raise ValueError(
-            f"loss: expected one number as a tensor, such as .mean() gives, got {shape}"
+            "loss: expected one number as a tensor that PyTorch can differentiate, such as "
+            f".mean() gives, got {got}; other functions can be given as metric="
         )
-    if not found.requires_grad:
-        raise ValueError(
-            "loss: PyTorch cannot differentiate it; give this function as metric= and "
-            "a differentiable one as loss="
-        )
-    if drawn:
-        raise ValueError("loss: draws random numbers, so two calls would differ")
     if len(leaves(found)) > 1:
         raise ValueError(
             "loss: reads parameters directly, as weight decay does, but theta does not "
@@ -133,7 +126,10 @@ def _refuse_unpaired(name: str, function: Function, outputs: Tensor, y: Tensor) 
             f"{checks.dims(['N', *y.shape[1:]])}; both need the same"
         )
     if _remembers(function, outputs, y):
-        raise ValueError(f"{name}: remembers earlier calls, so its values depend on their order")
+        raise ValueError(
+            f"{name}: remembers earlier calls or draws random numbers, so its values depend on "
+            "more than outputs and labels"
+        )
 
 
 def _pairs(function: Function, outputs: Tensor, y: Tensor) -> bool:

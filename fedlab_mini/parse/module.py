@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import Node, saved_tensors_hooks
 from torch.func import vmap
 from torch.nn.parameter import is_lazy
+from torch.utils._pytree import tree_leaves
 
 from ..streams import other_chance
 
@@ -92,39 +92,36 @@ def refuse(module: nn.Module) -> None:
     """Refuse layers that mix the samples of a batch, and parameters that theta cannot train."""
     if isinstance(module, nn.DataParallel):
         raise ValueError("module: is wrapped in DataParallel; give the module inside it, .module")
-    for name, part in module.named_modules():
-        layer = f"module: layer {name!r} ({type(part).__name__})"
-        normalises_batches = isinstance(part, nn.modules.batchnorm._BatchNorm)
-        if normalises_batches or getattr(part, "track_running_stats", False):
-            raise ValueError(
-                f"{layer} mixes the samples of a batch or keeps statistics of them; "
-                "use GroupNorm or LayerNorm"
-            )
-        if isinstance(part, torch.jit.ScriptModule):
-            raise ValueError(
-                f"{layer} is compiled by torch.jit and reads only its own parameters; give the "
-                "module that it was made from, after load_state_dict(compiled.state_dict())"
-            )
-        if any(map(is_lazy, part._parameters.values())):
-            raise ValueError(
-                f"{layer} has no shape yet; call the module once with a sample, module(x[:1]), "
-                "before fm.Model(module)"
-            )
-    for name, p in module.named_parameters():
-        if p.is_meta:
-            raise ValueError(
-                f"module: parameter {name!r} is on the meta device and has no values; "
-                "make the module on another device, or load its weights first"
-            )
-        if p.requires_grad and not p.is_floating_point():
-            raise ValueError(
-                f"module: parameter {name!r} is of {p.dtype}; only real numbers can be trained"
-            )
+    for name, layer in module.named_modules():
+        if fault := _fault_of_layer(layer):
+            raise ValueError(f"module: layer {name!r} ({type(layer).__name__}) {fault}")
+    for name, parameter in module.named_parameters():
+        if fault := _fault_of_parameter(parameter):
+            raise ValueError(f"module: parameter {name!r} is {fault}")
     for alias, name in _aliases(module):
         raise ValueError(
             f"module: {alias} holds the values of the parameter {name!r} under "
             "another name, which another theta does not change; read it in forward"
         )
+
+
+def _fault_of_layer(layer: nn.Module) -> str:
+    normalises_batches = isinstance(layer, nn.modules.batchnorm._BatchNorm)
+    if normalises_batches or getattr(layer, "track_running_stats", False):
+        return "mixes the samples of a batch, or keeps statistics; use GroupNorm or LayerNorm"
+    if isinstance(layer, torch.jit.ScriptModule):
+        return "is compiled by torch.jit; give the module that it was made from, with its weights"
+    if any(map(is_lazy, layer.parameters(recurse=False))):
+        return "has no shape yet; call the module once, module(x[:1]), before fm.Model(module)"
+    return ""
+
+
+def _fault_of_parameter(parameter: nn.Parameter) -> str:
+    if parameter.is_meta:
+        return "on the meta device and has no values; load its weights, or use another device"
+    if parameter.requires_grad and not parameter.is_floating_point():
+        return f"of {parameter.dtype}; only real numbers can be trained"
+    return ""
 
 
 def _aliases(module: nn.Module) -> Iterator[tuple[str, str]]:
@@ -155,35 +152,30 @@ def broken_law(module: nn.Module, scores: Scores, parameters: list[Tensor], x: T
         own.data = given.detach().clone()
     changed, chance = watched(plain), other_chance()
     buffers = [(buffer, buffer.clone()) for buffer in plain.buffers()]
-    once, again = (list(_answers(plain, plain, x)) for _ in range(2))
+    once, again = (_answers(plain, plain, x) for _ in range(2))
+    same = torch.allclose(once, again, rtol=0, atol=0, equal_nan=True)
     learnt = not all(torch.equal(*pair) for pair in buffers)
-    if learnt or other_chance() != chance or not all(map(_equal, once, again)):
+    if learnt or not same or other_chance() != chance:
         names = ", ".join(dict.fromkeys(changed()))
-        return (
-            "what it keeps from batch to batch, or on random numbers that are not torch's"
-            + f" (it changes {names})" * bool(names)
-        )
+        which = f" (it changes {names})" if names else ""
+        return f"what it keeps from batch to batch, or random numbers that are not torch's{which}"
     # Clones, because a forward may write to its parameters.
-    named = list(_answers(module, lambda some: scores([p.clone() for p in parameters], some), x))
-    others = any(isinstance(leaf, nn.Parameter) for answer in named for leaf in leaves(answer))
-    if others or not all(map(_close, once, named)):
+    named = _answers(module, lambda some: scores([p.clone() for p in parameters], some), x)
+    if not _close(once, named) or any(isinstance(leaf, nn.Parameter) for leaf in leaves(named)):
         return "parameters that it does not read by their names, in an attribute or in a hook"
     return ""
 
 
-def _answers(module: nn.Module, outputs: Callable[[Tensor], Tensor], x: Tensor) -> Iterator[Tensor]:
+def _answers(module: nn.Module, outputs: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """The module's outputs for two minibatches in training mode, and for the first in eval mode."""
+    found = []
     for training, batch in ((True, x[:2]), (True, x[-2:]), (False, x[:2])):
         module.train(training)
         torch.manual_seed(0)
-        answer = outputs(batch.clone())
-        if not torch.is_tensor(answer):
-            raise TypeError(f"in training mode it gives a {type(answer).__name__}, no tensor")
-        yield answer
-
-
-def _equal(one: Tensor, other: Tensor) -> bool:
-    return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
+        found.append(outputs(batch.clone()))
+        if not torch.is_tensor(found[-1]):
+            raise TypeError(f"in training mode it gives a {type(found[-1]).__name__}, no tensor")
+    return torch.cat(found)
 
 
 def _close(one: Tensor, other: Tensor) -> bool:
@@ -207,20 +199,13 @@ def watched(module: nn.Module) -> Callable[[], list[str]]:
 
 def _held(module: nn.Module) -> list[tuple[str, Any]]:
     """The names and values of all attributes, also of those inside of dictionaries and lists."""
-    found = []
-    for path, layer in module.named_modules():
-        attributes = {**vars(layer), **layer._parameters, **layer._buffers}
-        del attributes["_parameters"], attributes["_buffers"]
-        for name, value in attributes.items():
-            waiting = [value]
-            for one in waiting:
-                if isinstance(one, Mapping):
-                    waiting += one.values()
-                elif isinstance(one, list | tuple | set | deque):
-                    waiting += one
-                else:
-                    found.append((f"{path}.{name}".strip("."), one))
-    return found
+    return [
+        (f"{path}.{name}".strip("."), one)
+        for path, layer in module.named_modules()
+        for name, value in (vars(layer) | layer._parameters | layer._buffers).items()
+        if name not in ("_parameters", "_buffers")
+        for one in tree_leaves(value)
+    ]
 
 
 def _dense(value: Any) -> bool:
@@ -276,12 +261,8 @@ def look(
             mixes = not all(_one_by_one(scores, one, samples) for one in own)
         except Exception:  # a module may fail in any way, for instance on a single sample
             mixes = True
-        rewritten = any(
-            not torch.equal(tensor[model], now)
-            for model in (0, 1)
-            for tensor, now in zip(parameters, own[model], strict=True)
-        )
-        remembers = rewritten or bool(changed())
+        pairs = zip(parameters, map(torch.stack, zip(*own, strict=True)), strict=True)
+        remembers = bool(changed()) or not all(torch.equal(*pair) for pair in pairs)
         if mixes or remembers or hooked(module):
             return Look(None, mixes, remembers)
         pair = samples[:2] if len(samples) > 1 else samples.expand(2, *samples.shape[1:])
