@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
+from ..streams import LOCK
 from . import checks
 from .module import leaves
 
@@ -51,9 +52,12 @@ def check_function(name: str, function: Any) -> None:
 def refuse_misread_loss(loss: Function, outputs: Tensor, y: Tensor) -> None:
     """Refuse a loss that fails on two samples, cannot be trained, or misreads their labels."""
     try:
-        with torch.enable_grad(), warnings.catch_warnings():
+        # Other threads draw from the same generator.
+        with LOCK, torch.enable_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the errors below say more
+            chance = torch.get_rng_state()
             found = loss(outputs.detach().clone().requires_grad_(), y)
+            drawn = not torch.equal(chance, torch.get_rng_state())
     except Exception as error:  # a function may fail in any way
         raise ValueError(_fails("loss", outputs, y, error)) from error
     if not torch.is_tensor(found) or found.ndim or not found.requires_grad:
@@ -64,6 +68,8 @@ def refuse_misread_loss(loss: Function, outputs: Tensor, y: Tensor) -> None:
             "loss: expected one number as a tensor that PyTorch can differentiate, such as "
             f".mean() gives, got {got}; other functions can be given as metric="
         )
+    if drawn:
+        raise ValueError("loss: draws random numbers, so two calls would differ")
     if len(leaves(found)) > 1:
         raise ValueError(
             "loss: reads parameters directly, as weight decay does, but theta does not "
@@ -126,10 +132,7 @@ def _refuse_unpaired(name: str, function: Function, outputs: Tensor, y: Tensor) 
             f"{checks.dims(['N', *y.shape[1:]])}; both need the same"
         )
     if _remembers(function, outputs, y):
-        raise ValueError(
-            f"{name}: remembers earlier calls or draws random numbers, so its values depend on "
-            "more than outputs and labels"
-        )
+        raise ValueError(f"{name}: remembers earlier calls, so its values depend on their order")
 
 
 def _pairs(function: Function, outputs: Tensor, y: Tensor) -> bool:

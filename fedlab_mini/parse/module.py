@@ -138,11 +138,11 @@ def _aliases(module: nn.Module) -> Iterator[tuple[str, str]]:
 
 
 def broken_law(module: nn.Module, scores: Scores, parameters: list[Tensor], x: Tensor) -> str:
-    """What else decides the module's outputs than the law allows; empty if it keeps the law.
+    """What the module's outputs depend on against the law; empty if it keeps the law.
 
     The law: outputs are a function of parameters, samples and torch's random numbers, because
-    clients exchange parameters only. So two minibatches and an evaluation, asked twice with the
-    same random numbers, give the same outputs, whether or not a layer holds the parameters itself.
+    clients exchange parameters only. So two minibatches and an evaluation give the same outputs
+    when they come again, and also if the parameters are not given but written into the module.
 
     module      a copy, whose outputs are ``scores(parameters, x)``
     parameters  others than the module's own, which require gradients; x  [N, ...] a few samples
@@ -171,7 +171,9 @@ def _answers(module: nn.Module, outputs: Callable[[Tensor], Tensor], x: Tensor) 
     found = []
     for training, batch in ((True, x[:2]), (True, x[-2:]), (False, x[:2])):
         module.train(training)
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
+        if x.is_cuda:
+            torch.cuda.manual_seed(0)
         found.append(outputs(batch.clone()))
         if not torch.is_tensor(found[-1]):
             raise TypeError(f"in training mode it gives a {type(found[-1]).__name__}, no tensor")

@@ -206,7 +206,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a loss that draws": (
         lambda: trained(lambda o, y: F.mse_loss(o + torch.rand(1), y)),
-        "^loss: remembers earlier calls or draws random numbers",
+        "^loss: draws random numbers",
     ),
     "arguments in the other order": (
         lambda: trained(F.cross_entropy, CLASSES, module=nn.Linear(4, 2), classes=3),
