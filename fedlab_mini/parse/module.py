@@ -162,7 +162,7 @@ def broken_law(module: nn.Module, scores: Scores, parameters: list[Tensor], x: T
     # Clones, because a forward may write to its parameters.
     named = _answers(module, lambda some: scores([p.clone() for p in parameters], some), x)
     if not _close(once, named) or any(isinstance(leaf, nn.Parameter) for leaf in leaves(named)):
-        return "parameters that it does not read by their names, in an attribute or in a hook"
+        return "parameters other than those given, in an attribute, a hook or a replaced forward"
     return ""
 
 

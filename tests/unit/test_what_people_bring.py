@@ -209,7 +209,7 @@ def spectral_layer() -> nn.Module:
 
 
 KEEPS = "net: the outputs of {} depend on what it keeps from batch to batch, .* torch's{}; only its"
-READS = "net: the outputs of {} depend on parameters that it does not read by their names"
+READS = "net: the outputs of {} depend on parameters other than those given"
 ZEROS = torch.zeros(3)
 REFUSED = {
     "lazy": (lazy, r"module: layer '1' \(LazyLinear\) has no shape yet; call .* module\(x\[:1\]\)"),
