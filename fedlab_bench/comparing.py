@@ -32,7 +32,7 @@ from fedlab_mini.gate.games import retraining_game
 from fedlab_mini.gate.methods import contribution_index
 from fedlab_mini.gate.training import train
 from fedlab_mini.judge.metrics import kendall
-from fedlab_mini.judge.score import Watch
+from fedlab_mini.judge.watch import Watch
 from fedlab_mini.keep.files import Cache
 from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.parse import checks

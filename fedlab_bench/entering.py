@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from fedlab_mini.engine import progress
-from fedlab_mini.judge.score import Watch
+from fedlab_mini.judge.watch import Watch
 from fedlab_mini.streams import one_thread
 
 from .compared import Method, Retrained, watchable, watcher

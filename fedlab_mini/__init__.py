@@ -26,6 +26,7 @@ from .engine.local import LocalSGD
 from .engine.model import Model
 from .engine.networks import logistic, mlp
 from .games.game import Game
+from .gate.draws import score_intervals
 from .gate.games import (
     additive,
     all_coalitions,
@@ -44,11 +45,10 @@ from .gate.games import (
 )
 from .gate.judging import removal_curves
 from .gate.methods import class_relevance, contribution_index, cosine_game, cosines, fedccea
+from .gate.scoring import records, score
 from .gate.training import local_updates, simulate, train
 from .judge import evidence as evidence
-from .judge.draws import score_intervals
 from .judge.metrics import detection_auc, kendall, spearman
-from .judge.score import records, score
 from .methods.cgsv import CGSV
 from .methods.fedavg import FedAvg
 from .methods.label_standardisation import LabelStandardisation

@@ -20,7 +20,7 @@ from fedlab_mini.engine.minibatches import Shuffles
 from fedlab_mini.engine.outputs import judged
 from fedlab_mini.engine.simulate import Block, Simulation
 from fedlab_mini.gate.training import starting_model
-from fedlab_mini.worlds.data.dataset import Samples
+from fedlab_mini.parse.samples import Samples
 from fedlab_mini.worlds.data.heart import HOSPITALS
 
 from .case_claims import AGAIN, ALL, OF_CLINICS, OF_HOSPITALS, RETRAINED, gained

@@ -21,7 +21,7 @@ from fedlab_mini.games import shapley
 from fedlab_mini.games.training_games import round_game
 from fedlab_mini.gate.training import train
 from fedlab_mini.judge.metrics import spearman
-from fedlab_mini.judge.score import Watch
+from fedlab_mini.judge.watch import Watch
 from fedlab_mini.methods.cgsv import CGSV, cosines
 from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.methods.round_scores import RoundScore, RoundValue, Scored, Taylor

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from ..parse.module import trainable
+from ..parse.samples import Samples
 from ..streams import stream
-from ..worlds.data.dataset import Samples
 from ..worlds.federation import Federation
 from .minibatches import LocalSGD
 from .model import Model

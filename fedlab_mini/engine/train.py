@@ -20,9 +20,9 @@ from torch import Tensor
 
 from ..keep.files import described
 from ..parse.checks import wholes
+from ..parse.samples import Samples
 from ..streams import one_thread
 from ..version import __version__
-from ..worlds.data.dataset import Samples
 from ..worlds.federation import Federation
 from . import left_out, progress
 from .fast.stacks import UpdateMemory

@@ -13,8 +13,9 @@ import torch
 from torch import Generator, Tensor
 
 from ..parse import checks
+from ..parse.samples import Samples
 from ..parse.settings import Natural, Settings, Share
-from .data.dataset import Samples, image
+from .data.dataset import image
 
 Corrupted = tuple[Tensor, Tensor, Tensor]  # x [n, d], y [n], changed [n] bool
 

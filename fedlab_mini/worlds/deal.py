@@ -12,11 +12,11 @@ import torch
 from torch import Generator, Tensor
 
 from ..parse import checks
+from ..parse.samples import Samples
 from ..streams import stream
 from .attacks import UpdateAttack
 from .corrupt import DataCorruption, differing
 from .data import Dataset
-from .data.dataset import Samples
 from .partition import Split
 
 

@@ -7,22 +7,20 @@ minibatch of many clients needs one gather.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from ..parse import checks
+from ..parse.samples import Samples, by_client, samples_of
 from ..streams import stream
 from .attacks import UpdateAttack
 from .data import Dataset
-from .data.dataset import MOST_CLASSES, Samples
+from .data.dataset import MOST_CLASSES
 from .deal import Corruption, check_deal, deal, server_samples
 from .partition import IID, Split
-
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,17 +56,17 @@ class Federation:
     def __post_init__(self) -> None:
         classes = checks.whole("classes", self.classes, 0, MOST_CLASSES)
         # All arrays are copied, so that the caller's later changes have no effect here.
-        x, y = _copied(_checked_samples("x, y", (self.x, self.y), classes))
+        x, y = _copied(samples_of("x, y", (self.x, self.y), classes))
         sizes = checks.wholes("sizes", self.sizes, ["K"], 1).cpu().clone()
         clients = len(sizes)
         if int(sizes.sum()) != len(y):
             raise ValueError(f"sizes: add up to {int(sizes.sum())}, but there are {len(y)} samples")
         server = {
             # The server's samples must be finite, because they cannot be left out as a client can.
-            part: _copied(_checked_samples(part, getattr(self, part), classes, like=x, finite=True))
+            part: _copied(samples_of(part, getattr(self, part), classes, like=x, finite=True))
             for part in ("validation", "test")
         }
-        attacks = _by_client("attacks", self.attacks, clients)
+        attacks = by_client("attacks", self.attacks, clients)
         for client, attack in attacks.items():
             such_as = "an attack such as fm.attacks.SignFlip()"
             checks.instance(f"attacks[{client}]", attack, UpdateAttack, such_as)
@@ -91,13 +89,13 @@ class Federation:
             sizes=sizes,
             **server,
             classes=classes,
-            truth=_by_client("truth", self.truth, clients),
+            truth=by_client("truth", self.truth, clients),
             attacks=attacks,
             unusable=frozenset(unusable),
             name=checks.text("name", self.name),
             noise=noise,
             names=names,
-            notes=_by_client("notes", self.notes, clients),
+            notes=by_client("notes", self.notes, clients),
         )
 
     @property
@@ -211,9 +209,9 @@ class Federation:
             # The first client decides the type, because mixed types would be widened silently.
             first_x = samples[0][0] if samples else None
             name_of = f"datasets[{client}]"
-            samples.append(_checked_samples(name_of, pair, kind, like=first_x, columns=columns))
-        validation = _checked_samples("validation", validation, kind, columns=columns)
-        test = _checked_samples("test", test, kind, columns=columns)
+            samples.append(samples_of(name_of, pair, kind, like=first_x, columns=columns))
+        validation = samples_of("validation", validation, kind, columns=columns)
+        test = samples_of("test", test, kind, columns=columns)
         if classes != 0:
             everything = [*samples, validation, test]
             needed = 1 + max(int(labels.max()) for _, labels in everything)
@@ -285,52 +283,10 @@ def federation(
     return replace(fed, truth=corrupted.truth, attacks=corrupted.attacks, noise=corrupted.noise)
 
 
-def _checked_samples(
-    name: str,
-    pair: Samples,
-    classes: int | None = None,
-    *,
-    like: Tensor | None = None,
-    finite: bool = False,
-    columns: Sequence[Any] = (),
-) -> Samples:
-    """A checked pair: x [n, ...] floating, y [n] in 0..classes-1, or [n, ...] of x's type."""
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise TypeError(f"{name}: expected a pair of arrays (x, y), got {checks.shown(pair)}")
-    given = checks.in_columns(f"{name}: x", pair[0], columns)
-    x = checks.reals(f"{name}: x", given, ["n", "d", "..."], finite=finite)
-    y = _labels(f"{name}: y", checks.alongside(f"{name}: y", pair[1], given), x, classes)
-    if like is not None and x.dtype != like.dtype:
-        raise TypeError(f"{name}: inputs are {x.dtype}, the first client's {like.dtype}")
-    if like is not None and x.shape[1:] != like.shape[1:]:
-        shapes = f"shape {list(x.shape[1:])}, the first client's {list(like.shape[1:])}"
-        raise ValueError(f"{name}: inputs have {shapes}")
-    return x, y
-
-
-def _labels(name: str, value: Any, x: Tensor, classes: int | None) -> Tensor:
-    """Labels [n] in 0..classes-1; without classes numbers [n, ...] of the type of ``x``."""
-    if classes == 0:
-        numbers = checks.array(name, value, [len(x), "..."])
-        if numbers.dtype == torch.bool:  # multilabel: each label present or not
-            return numbers.to(x)
-        return checks.reals(name, numbers, [len(x), "..."]).to(x)
-    try:
-        return checks.wholes(name, value, [len(x)], 0, classes and classes - 1)
-    except (TypeError, ValueError) as error:
-        hint = "; numbers that are no classes: classes=0, and a model with a loss of its own"
-        raise type(error)(f"{error}{hint}" if classes is None else str(error)) from None
-
-
 def _copied(samples: Samples) -> Samples:
     """Copies, so that pickling a slice for a worker does not pickle the whole tensor."""
     inputs, labels = samples
     return inputs.clone(), labels.clone()
-
-
-def _by_client(name: str, values: Mapping[int, V], clients: int) -> dict[int, V]:
-    checks.instance(name, values, Mapping, "{client id: what}")
-    return {checks.whole(name, client, 0, clients - 1): value for client, value in values.items()}
 
 
 def _client_of_samples(sizes: Tensor) -> Tensor:

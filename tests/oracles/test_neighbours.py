@@ -14,7 +14,7 @@ from fedlab_bench.compared import METHODS, Retrained, watcher
 from fedlab_bench.measures import fair, left_over, relative_error, removal
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.games import round_tables as tables
-from fedlab_mini.judge.score import Watch
+from fedlab_mini.judge.watch import Watch
 
 NET = fm.mlp(3, 4, 3)
 K = 5

@@ -19,7 +19,7 @@ from fedlab_bench.measures import BESIDE_TRUTH, OF_METHODS
 from fedlab_bench.worlds import DRAWN, WORSE, World
 from fedlab_mini.engine import progress
 from fedlab_mini.engine.rounds import Round, Server, Step
-from fedlab_mini.judge.score import Watch
+from fedlab_mini.judge.watch import Watch
 from fedlab_mini.keep.files import Cache
 
 SMALL = {

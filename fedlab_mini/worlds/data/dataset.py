@@ -15,7 +15,6 @@ from torch import Tensor
 
 from ...parse import checks
 
-Samples = tuple[Tensor, Tensor]  # x [n, ...], y [n] or, without classes, [n, ...]
 MOST_CLASSES = 100_000
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..engine import progress
+from ..judge.student import student
 from ..parse.checks import alongside, array, shown, whole
 from ..streams import stream
-from .score import score
-from .student import student
+from .scoring import score
 
 if TYPE_CHECKING:
     import pandas

@@ -1,0 +1,60 @@
+"""Samples: pairs (x, y) and mappings by client, as people bring them.
+
+Builds on checks. Above: worlds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from . import checks
+
+V = TypeVar("V")
+Samples = tuple[Tensor, Tensor]  # x [n, ...], y [n] or, without classes, [n, ...]
+
+
+def samples_of(
+    name: str,
+    pair: Samples,
+    classes: int | None = None,
+    *,
+    like: Tensor | None = None,
+    finite: bool = False,
+    columns: Sequence[Any] = (),
+) -> Samples:
+    """A checked pair: x [n, ...] floating, y [n] in 0..classes-1, or [n, ...] of x's type."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise TypeError(f"{name}: expected a pair of arrays (x, y), got {checks.shown(pair)}")
+    given = checks.in_columns(f"{name}: x", pair[0], columns)
+    x = checks.reals(f"{name}: x", given, ["n", "d", "..."], finite=finite)
+    y = _labels(f"{name}: y", checks.alongside(f"{name}: y", pair[1], given), x, classes)
+    if like is not None and x.dtype != like.dtype:
+        raise TypeError(f"{name}: inputs are {x.dtype}, the first client's {like.dtype}")
+    if like is not None and x.shape[1:] != like.shape[1:]:
+        shapes = f"shape {list(x.shape[1:])}, the first client's {list(like.shape[1:])}"
+        raise ValueError(f"{name}: inputs have {shapes}")
+    return x, y
+
+
+def _labels(name: str, value: Any, x: Tensor, classes: int | None) -> Tensor:
+    """Labels [n] in 0..classes-1; without classes numbers [n, ...] of the type of ``x``."""
+    if classes == 0:
+        numbers = checks.array(name, value, [len(x), "..."])
+        if numbers.dtype == torch.bool:  # multilabel: each label present or not
+            return numbers.to(x)
+        return checks.reals(name, numbers, [len(x), "..."]).to(x)
+    try:
+        return checks.wholes(name, value, [len(x)], 0, classes and classes - 1)
+    except (TypeError, ValueError) as error:
+        hint = "; numbers that are no classes: classes=0, and a model with a loss of its own"
+        raise type(error)(f"{error}{hint}" if classes is None else str(error)) from None
+
+
+def by_client(name: str, values: Mapping[int, V], clients: int) -> dict[int, V]:
+    """A mapping from client ids, 0..clients-1, to anything, as a dict."""
+    checks.instance(name, values, Mapping, "{client id: what}")
+    return {checks.whole(name, client, 0, clients - 1): value for client, value in values.items()}
