@@ -24,7 +24,7 @@ from torch import Tensor
 
 from fedlab_mini import __version__
 from fedlab_mini.engine import progress
-from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.engine.rounds import Round, Server, State, Strategy
 from fedlab_mini.engine.sweep import spread
 from fedlab_mini.games import round_tables

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Generator, Tensor
 
-from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import cnn
 from fedlab_mini.engine.outputs import frozen

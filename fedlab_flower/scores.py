@@ -19,7 +19,7 @@ from flwr.app import Array, ArrayRecord, Message
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.methods.fedavg import bounded
+from fedlab_mini.methods.numerics import bounded
 from fedlab_mini.methods.round_scores import few_or_many
 from fedlab_mini.parse.checks import shown
 

@@ -1,8 +1,8 @@
 """fedlab_mini: contribution evaluation in federated learning, one subpackage per concept.
 
 ``import fedlab_mini as fm`` gives the names of ``__all__``, which chapters use, and the modules
-``fm.attacks``, ``fm.evidence`` and ``fm.methods``. Ten files, read in this order, explain a round
-of training:
+``fm.attacks``, ``fm.evidence`` and ``fm.methods``. Functions of ``gate`` parse their arguments and
+call those of the same name below. Ten files, read in this order, explain a round of training:
 
 engine/plain.py        a round in its simplest form, one client after another
 engine/rounds.py       what a server sees of a round, what a strategy is, how clients are reached
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import methods as methods
 from .engine.history import History
-from .engine.local import LocalSGD
+from .engine.minibatches import LocalSGD
 from .engine.model import Model
 from .engine.networks import logistic, mlp
 from .games.game import Game

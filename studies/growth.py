@@ -17,7 +17,8 @@ import torch
 from matplotlib.figure import Figure
 
 from fedlab_bench.methods.gtg import GTGShapley
-from fedlab_mini.engine.local import LocalSGD, Shuffles, round_updates
+from fedlab_mini.engine.local import round_updates
+from fedlab_mini.engine.minibatches import LocalSGD, Shuffles
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.rounds import Round, Server, Strategy, copied

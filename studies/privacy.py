@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from fedlab_mini.engine.history import History
-from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.rounds import Round, Server, State, Step

@@ -11,7 +11,7 @@ from flwr.supercore.task_identity import TaskIdentity
 import fedlab_flower as flower
 import fedlab_mini as fm
 from fedlab_flower.messages import pack, unpack
-from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.minibatches import LocalSGD
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fedlab_mini.engine.rounds import Round, Server, State
-from fedlab_mini.methods.fedavg import bounded, of_usual_size
+from fedlab_mini.methods.numerics import bounded, of_usual_size
 from fedlab_mini.methods.round_scores import RoundScore, Scored
 from fedlab_mini.parse.settings import between
 

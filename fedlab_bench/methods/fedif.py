@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from fedlab_mini.engine.rounds import Round, Server, State
 from fedlab_mini.games.round_tables import gradient
-from fedlab_mini.methods.fedavg import of_usual_size
+from fedlab_mini.methods.numerics import of_usual_size
 from fedlab_mini.methods.round_scores import RoundScore, Scored
 
 from .neighbours import rounding

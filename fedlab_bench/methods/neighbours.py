@@ -14,7 +14,7 @@ from fedlab_mini.engine.fit import output_table
 from fedlab_mini.engine.rounds import Round, Server, State
 from fedlab_mini.games.round_tables import gradient
 from fedlab_mini.methods.cgsv import cosines
-from fedlab_mini.methods.fedavg import median_sent, of_usual_size
+from fedlab_mini.methods.numerics import median_sent, of_usual_size
 from fedlab_mini.methods.round_scores import RoundScore, Scored, Taylor, few_or_many
 
 ROUNDING = 1e-12  # a smaller share of the worths counts as no difference

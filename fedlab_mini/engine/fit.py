@@ -14,7 +14,7 @@ from torch import Tensor
 from ..parse.checks import array, reals, whole, wholes
 from ..parse.module import broken_law, leaves, some
 from ..streams import LOCK, kept_chance
-from . import outputs as of
+from . import outputs
 from .objective import Objective
 
 if TYPE_CHECKING:
@@ -26,27 +26,27 @@ def output_count(net: Model, x: Tensor) -> int:
 
     If the model has its own loss, outputs may have any shape; 0 if this is not [N, n]
     """
-    x, own = reals("x", x, ["N", "..."], finite=False), of.asked(net)
+    x, own = reals("x", x, ["N", "..."], finite=False), outputs.asked(net)
     if torch.is_inference_mode_enabled():
         raise ValueError(
             "net: cannot be used in torch.inference_mode(), which forbids the gradients that "
             "training and some scores need; write torch.no_grad()"
         )
-    if layers := of.parts(own).layers:
+    if layers := outputs.parts(own).layers:
         inputs, wanted = x[:1].numel(), layers[0][0]
         if inputs != wanted:
             raise ValueError(f"net: takes {wanted} inputs; the data have {inputs}")
         return layers[-1][1]
     # Other parameters than the module's own, so that it shows whether the outputs follow them.
     other = (0.9 * own.theta() + 0.01).to(x)
-    parameters, fresh = [part.requires_grad_() for part in own.split(other)], of.asked(net)
+    parameters, fresh = [part.requires_grad_() for part in own.split(other)], outputs.asked(net)
     generators = [x.device] if x.is_cuda else []
     with LOCK, kept_chance(), torch.random.fork_rng(generators), torch.enable_grad():
         own.module.eval()
         try:
-            answer = of.outputs(own, parameters, x[:1].clone())
+            answer = outputs.outputs(own, parameters, x[:1].clone())
             is_tensor = torch.is_tensor(answer)
-            asked = fresh.module, partial(of.outputs, fresh), parameters, some(x)
+            asked = fresh.module, partial(outputs.outputs, fresh), parameters, some(x)
             depends = broken_law(*asked) if is_tensor else ""
         except Exception as error:  # a module may fail in any way
             tokens = isinstance(error, RuntimeError) and "Long" in str(error)
@@ -69,12 +69,12 @@ def output_count(net: Model, x: Tensor) -> int:
 
 def output_table(net: Model, x: Tensor) -> str:
     """Name of the last parameter that the outputs for ``x`` use, a matrix if there is one."""
-    own = of.asked(net)
-    x = of.inputs(own, x)
+    own = outputs.asked(net)
+    x = outputs.inputs(own, x)
     parameters = [part.requires_grad_() for part in own.split(own.theta().to(x))]
     names = {id(part): name for name, part in zip(own.shapes, parameters, strict=True)}
-    with torch.enable_grad(), of.judging(own):
-        nearest = leaves(of.outputs(own, parameters, x[:1].clone()))
+    with torch.enable_grad(), outputs.judging(own):
+        nearest = leaves(outputs.outputs(own, parameters, x[:1].clone()))
     # Nearest to the outputs first, but matrices before a bias or a scale.
     ordered = sorted(
         (leaf for leaf in nearest if id(leaf) in names), key=lambda leaf: leaf.ndim < 2

@@ -7,7 +7,8 @@ minibatches, model, fast. Above: train, simulate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,12 +18,10 @@ from torch import Tensor
 from ..streams import one_thread, stream
 from ..worlds.attacks import Known
 from ..worlds.federation import Federation
-from .fast.stacks import UpdateMemory, train_rows
-from .minibatches import LocalSGD, Shuffles
+from .fast.stacks import train_rows
+from .minibatches import Shuffles
 from .model import Model
 from .rounds import State, copied
-
-__all__ = ["LocalSGD", "Shuffles"]
 
 TOO_LONG = 1e3  # times the first model's length (at least 1): a longer update is not used
 
@@ -46,7 +45,7 @@ def usable(updates: Tensor, limit: float) -> Tensor | None:
 
 
 class Participants(NamedTuple):
-    """Who trains in a round: client ``client[i]`` of run ``run[i]`` on ``samples[i]``; each [R]."""
+    """Who trains in a round: a run, a client, and on how many samples; each [R]."""
 
     run: Tensor
     client: Tensor
@@ -130,6 +129,30 @@ def round_updates(
             models = theta[None], last_step[None]
             attack(fed, updates, everybody, *models, {} if states is None else states, seed, t)
     return updates
+
+
+class UpdateMemory:
+    """Memory for a round's updates; it is used again when nobody holds the earlier updates.
+
+    New memory each round would cost a training run of 100 clients a twentieth of its time
+    """
+
+    def __init__(self) -> None:
+        self.rows = torch.empty(0, 0)
+        self.lent: Callable[[], object] = lambda: None
+
+    def lend(self, count: int, like: Tensor) -> Tensor:
+        """Memory [count, P] for rows like ``like`` [P]."""
+        # The array below tells whether the memory is in use, and NumPy has arrays on the CPU only.
+        if like.device.type != "cpu" or like.dtype not in (torch.float32, torch.float64):
+            return like.new_empty(count, len(like))
+        fits = len(self.rows) >= count and self.rows.shape[1] == len(like)
+        if self.lent() is not None or not fits:
+            self.rows = like.new_empty(count, len(like))
+        # While a strategy keeps any view of this memory, torch keeps the array alive.
+        array = self.rows[:count].numpy()
+        self.lent = weakref.ref(array)
+        return torch.from_numpy(array)
 
 
 AttackStates = dict[tuple[int, int], State]  # what each attack remembers, by (run, client)

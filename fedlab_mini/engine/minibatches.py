@@ -2,7 +2,8 @@
 
 A client's minibatches depend on the seed, the round and the client only. So they are the same in
 every coalition, as chapter 3 needs. ``plain.batches`` makes those of one client in a dozen lines;
-this file makes the same minibatches for many clients at once. Below: federation. Above: local.
+this file makes the same ones for many clients at once (above ``CROWD``, others). Below: federation.
+Above: local.
 
 Up to ``CROWD`` clients, a round shuffles all samples and picks those of its clients. In a larger
 federation this would cost more than the training. There every sample has a random number of its
@@ -105,8 +106,8 @@ class Layout:
     places   [n] all samples of the entries' clients, entry by entry, as indices of the federation
     entry_of_place [n]   the entry that each of these samples belongs to
     limits   [n] how many samples that entry uses, or None if all entries use all samples
-    padding  [S * batch] content of the blocks before samples are written: each client's first one
-    passes   for each pass: which of the used samples it contains, and their places in the blocks
+    padding  [S * batch] what the blocks hold before they are filled: each client's first sample
+    passes   for each pass: a mask of the used samples that it contains, and their places
     fill, first, steps, clients   as in ``Plan``
     """
 
@@ -136,15 +137,15 @@ class Layout:
 
         # The blocks are one row of S * batch places here. The samples of a pass follow each other
         # without a gap, and the places left before the next pass remain padding.
-        user = np.repeat(entries, counts)  # the entry of every sample used
-        target = first[user] * batch + _within(counts)
+        entry_of_used = np.repeat(entries, counts)  # the entry of every sample used
+        target = first[entry_of_used] * batch + _within(counts)
         self.passes: list[tuple[Any, np.ndarray]] = []
         for epoch in range(int(pass_counts.max())):
             # A slice makes no copy, but a mask does.
             everyone = epoch < pass_counts.min()
-            takes_part = slice(None) if everyone else (epoch < pass_counts)[user]
+            takes_part = slice(None) if everyone else (epoch < pass_counts)[entry_of_used]
             shift = epoch * batch * steps_of_pass
-            self.passes.append((takes_part, (target + shift[user])[takes_part]))
+            self.passes.append((takes_part, (target + shift[entry_of_used])[takes_part]))
 
         step_of_pass = _within(block_counts) % np.repeat(steps_of_pass, block_counts)
         samples_left = np.repeat(counts, block_counts) - step_of_pass * batch
@@ -195,7 +196,7 @@ class Shuffles:
         if len(self.sizes) <= CROWD:
             return self.shuffled("minibatches", t, epoch)[layout.places]
         drawn = numbers(stream(self.seed, "minibatches", t, epoch), layout.places)
-        # lexsort's last key is the first: by entry, and within an entry by the random numbers.
+        # lexsort sorts by its last key first: by entry, and within an entry by the random numbers.
         return layout.places[np.lexsort((drawn, layout.entry_of_place))]
 
     def plan(self, t: int, clients: np.ndarray, counts: np.ndarray) -> Plan:

@@ -1,7 +1,8 @@
 """Model: any ``nn.Module`` seen as a function of one flat parameter vector ``theta [P]``.
 
-Chapter 1 derives it. A model has ten public names, which its docstring lists. Other subpackages
-also need functions of a model: ``outputs`` evaluates, ``fit`` asks whether it fits the data.
+Chapter 1 derives it. A model has ten public names, which its docstring lists. ``outputs`` and
+``fit`` hold functions of a model that other subpackages call, too: the first evaluates, the second
+asks whether it fits the data.
 Below: fit, outputs, module. Above: networks, local.
 """
 
@@ -17,7 +18,7 @@ from ..parse.checks import instance, reals
 from ..parse.metric import Function, Metric, check_metric
 from ..parse.module import Look, copied, trainable
 from ..streams import LOCK, one_thread, stream
-from . import outputs as of
+from . import outputs
 from .fit import labels_for
 from .objective import Objective
 
@@ -51,22 +52,22 @@ class Model:
         self.module = instance("module", module, nn.Module, "a torch.nn.Module")
         # Whether the package made the module, so that no weights of a user can be lost.
         self._ours = False
-        self._parts: of.Parts | None = None  # set for a copy, which nobody changes any more
+        self._parts: outputs.Parts | None = None  # set for a copy, which nobody changes any more
         self._looks: dict[Any, Look] = {}
-        of.parts(self)
+        outputs.parts(self)  # refuses a module that theta cannot describe
 
     @property
     def P(self) -> int:
         """The number of parameters."""
-        return of.parts(self).P
+        return outputs.parts(self).P
 
     @property
     def shapes(self) -> dict[str, torch.Size]:
         """The parameters' shapes by name, in the order of theta."""
-        return of.parts(self).shapes
+        return outputs.parts(self).shapes
 
     def __repr__(self) -> str:
-        if layers := of.parts(self).layers:
+        if layers := outputs.parts(self).layers:
             widths = [layers[0][0], *(width for _, width in layers)]
             return f"Model({'-'.join(map(str, widths))}, P={self.P})"
         return f"Model({type(self.module).__name__}, P={self.P})"
@@ -107,7 +108,7 @@ class Model:
 
     def split(self, theta: Tensor) -> list[Tensor]:
         """Views of ``theta [..., P]``, one for each parameter, each [..., *shape]."""
-        numbers, parts = checks.array("theta", theta, ["..."]), of.parts(self)
+        numbers, parts = checks.array("theta", theta, ["..."]), outputs.parts(self)
         if numbers.ndim == 0 or numbers.shape[-1] != parts.P:
             got = checks.shown(numbers)
             raise ValueError(f"theta: expected an array [..., {parts.P}], got {got}")
@@ -117,12 +118,12 @@ class Model:
 
     def forward(self, theta: Tensor, x: Tensor) -> Tensor:
         """Outputs [N, classes] for inputs ``x [N, ...]`` under ``theta [P]``, in eval mode."""
-        net = of.asked(self)
-        x = of.inputs(net, x)
-        theta = of.with_gradient("theta", theta, [net.P])
-        with of.judging(net):
+        net = outputs.asked(self)
+        x = outputs.inputs(net, x)
+        theta = outputs.with_gradient("theta", theta, [net.P])
+        with outputs.judging(net):
             # Clones, because a forward may write to its arguments; gradients pass through a clone.
-            return of.outputs(net, net.split(theta.to(x).clone()), x.clone())
+            return outputs.outputs(net, net.split(theta.to(x).clone()), x.clone())
 
     @torch.no_grad()
     def predict(self, theta: Tensor, x: Tensor) -> Tensor:
@@ -137,10 +138,10 @@ class Model:
         labels), which are class scores [N, classes] and [N]; returns [C] in float64
         """
         check_metric("metric", metric)
-        net = of.asked(self, keep=True)
+        net = outputs.asked(self, keep=True)
         y = checks.alongside("y", y, x)
-        x = of.inputs(net, x)
+        x = outputs.inputs(net, x)
         thetas = reals("thetas", thetas, ["C", net.P], dtype=x.dtype, finite=False).to(x.device)
         y = labels_for(self, "y", y, x)
         with one_thread():
-            return of.judged(net, thetas, x, y, metric)[0]
+            return outputs.judged(net, thetas, x, y, metric)[0]

@@ -23,7 +23,7 @@ Judge = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Objective:
-    """The loss that training minimises, and the metric that is used for accuracy.
+    """The loss that training minimises, and the metric that is used in place of accuracy.
 
     given_loss, given_metric  functions of (outputs, labels); None: cross-entropy, accuracy
     """

@@ -119,7 +119,7 @@ def stacked_outputs(net: Model, parameters: Sequence[Tensor], x: Tensor) -> Tens
 
 
 def numbers_per_sample(net: Model, x: Tensor, *, training: bool) -> int | None:
-    """How many numbers a model keeps of a sample; None if models must run one by one."""
+    """How many numbers autograd keeps of a sample; None if models must run one by one."""
     return look(net, x, training=training).numbers
 
 
@@ -149,7 +149,10 @@ def judge(net: Model, metric: Metric) -> Judge:
 def judged(
     net: Model, thetas: Tensor, x: Tensor, y: Tensor, *metrics: Metric
 ) -> tuple[Tensor, ...]:
-    """Like ``Model.evaluate`` with several metrics, but without checks; returns [C] for each."""
+    """Like ``Model.evaluate`` with several metrics; it checks only that labels are classes.
+
+    returns  [C] for each metric
+    """
     results: dict[int, list[Tensor]] = defaultdict(list)
     of_classes = net.objective.given_loss is None
     answers = _of_perceptrons if parts(net).layers else _of_modules
@@ -244,7 +247,7 @@ def constants(net: Model, x: Tensor) -> dict[str, Tensor]:
 
 
 def named(net: Model, parameters: Sequence[Tensor]) -> dict[str, Tensor]:
-    """The parameters under every name that they have in the module."""
+    """The parameters under every name in the module: one that layers share has several."""
     given = dict(zip(net.shapes, parameters, strict=True))
     held = list(probe.places(net.module, "_parameters"))
     first = {id(p): name for name, p in reversed(held) if p.requires_grad}

@@ -1,7 +1,7 @@
 """Plain: read this first. A round in its simplest form, one client after another.
 
-Chapter 1 writes the same loop. Module, autograd and optimiser do what ``local.py`` does by hand for
-many clients at once; tests compare the two. Below: minibatches, model. Above: tests only.
+Chapter 1 writes the same loop. Module, autograd and optimiser do what ``fast.stacks`` does by hand
+for many clients at once; tests compare the two. Below: minibatches, model. Above: studies, tests.
 """
 
 from __future__ import annotations

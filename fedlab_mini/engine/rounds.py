@@ -42,7 +42,7 @@ class Round:
     """What a strategy sees of round ``t`` (1, 2, ...): m participants, but not their data.
 
     theta [P]; clients [m] ids; sizes [m] samples; updates [m, P] local minus global parameters;
-    missing: ids of selected clients that sent nothing usable; memo: computed results.
+    missing: ids of selected clients that sent nothing usable; memo: what its scores share.
     A strategy may keep all of it, because the next round uses other memory. But it may write into
     copies only.
     """
@@ -79,6 +79,8 @@ class Step(NamedTuple):
 
 class Message(Protocol):
     """What a server asks of some clients besides training; each answers from its own data.
+
+    Only label standardisation (chapter 9) asks.
 
     The client runs ``answer`` with the model that it receives, its samples, its first labels and
     its present labels. It returns new labels [n]; the server learns only which clients changed any.

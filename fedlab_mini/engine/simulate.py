@@ -2,7 +2,8 @@
 
 Chapter 3 introduces it. Leave-one-out, exact Shapley values by retraining, truncated Monte Carlo
 and removal curves are this one call with different tensors. A run in which all clients always
-participate is ``train`` with ``FedAvg``. Below: local, sweep. Above: games, metrics.
+participate is ``train`` with ``FedAvg``. Below: local, sweep. Above: games, judge.removal,
+methods.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from .minibatches import LocalSGD, Shuffles
 from .model import Model
 from .outputs import judged
 from .sweep import block_size, spread
-from .train import of_clients, written_to
+from .train import first_model, of_clients, written_to
 
 # (updates [m, P], samples [m]) -> the step [P] that is added to the model.
 Rule = Callable[[Tensor, Tensor], Tensor]
@@ -77,7 +78,7 @@ def simulate(
                  ``train`` (``local.usable``); a warning at the end names their clients
     cost         client epochs: sum of shares x epochs; memory: one block of runs, for any B and K
     """
-    theta = net.init(seed, dtype=fed.x.dtype, device=fed.x.device) if theta is None else theta
+    theta = first_model(fed, net, seed) if theta is None else theta
     left_out.warn_unusable_data(fed)
     simulation = Simulation(fed, net, theta, Shuffles(fed, local, seed), metric, on, last, rule)
     blocks = participation.split(block_size(fed, net, theta, participation, local))

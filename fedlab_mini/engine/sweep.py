@@ -1,6 +1,6 @@
 """Sweep: independent tasks through joblib, on this machine or wherever joblib's backend runs them.
 
-Chapter 11 shows it. Below: checks, model. Above: simulate, compare, studies.
+Chapter 11 shows it. Below: parse, model. Above: simulate, fedlab_bench, studies.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Training: rounds of federated averaging with a strategy. Chapter 1 derives it.
 
 ``Training.one_round`` is a round as a server sees it. Its clients may be in this process
-(``InProcess``) or elsewhere (``flower``). Below: local, left_out. Beside: simulate. Above: games,
-methods.
+(``InProcess``) or elsewhere (``flower``). Below: local, left_out. Above: simulate,
+gate.training, fedlab_flower.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ from ..streams import one_thread
 from ..version import __version__
 from ..worlds.federation import Federation
 from . import left_out, progress
-from .fast.stacks import UpdateMemory
 from .history import History, Log
-from .local import AttackStates, limit_of, round_updates, usable
+from .local import AttackStates, UpdateMemory, limit_of, round_updates, usable
 from .minibatches import LocalSGD, Shuffles
 from .model import Model
 from .objective import Objective
@@ -85,7 +84,7 @@ class Training:
     watch: Callable[[Round, Step], object] | None = None
 
     def __post_init__(self) -> None:
-        self.began, self.left_out = time.perf_counter(), Counter[int]()
+        self.began, self.times_left_out = time.perf_counter(), Counter[int]()
         self.log = Log(
             theta=self.theta,
             last_step=torch.zeros_like(self.theta),
@@ -114,7 +113,7 @@ class Training:
         self.workers.restore(self.log.memory)
         for t in progress.bar(range(self.log.rounds + 1, rounds + 1), "rounds"):
             self.one_round(t)
-        left_out.sum_up(self.left_out)
+        left_out.sum_up(self.times_left_out)
         return self.history()
 
     def history(self) -> History:
@@ -129,12 +128,12 @@ class Training:
         log, workers = self.log, self.workers
         chosen = self.strategy.select(self.server, log.state, t)
         clients, updates = workers.updates(log.theta, chosen, t, log.last_step)
-        # The epochs of a client that is left out below count, because it has trained.
+        # A client that is left out below has trained, so its epochs count.
         log.client_epochs += self.local.client_epochs(workers.sizes[clients])
         good = usable(updates, log.limit)
         if good is not None:
             bad = clients[~good].tolist()
-            left_out.warn_left_out(t, bad, self.left_out, len(clients))
+            left_out.warn_left_out(t, bad, self.times_left_out, len(clients))
             clients, updates = clients[good], updates[good.to(updates.device)]
         missing = chosen[~torch.isin(chosen, clients)]
         this = Round(t, log.theta, clients, workers.sizes[clients], updates, missing)
@@ -239,7 +238,7 @@ class InProcess:
         self.fed, self.net, self.local, self.seed = fed, net, local, seed
         # A message shows a client its first labels and its present ones.
         self.original = fed
-        # No method of this object: histories store it, and would keep a round's memory with it.
+        # A bound method would keep a round's memory in the history, which stores this.
         given = fed, net, local, seed, written_to(fed)
         self.made_from = partial(of_clients, *given)
         self.shuffles, self.update_memory = Shuffles(fed, local, seed), UpdateMemory()

@@ -1,8 +1,8 @@
 """One round, all coalitions: the quality of theta + the weighted updates of every coalition.
 
-Chapter 2 uses it. The first layer is linear, so its output for a mean of models is the mean of its
-outputs for the models. And because ReLU(c h) = c ReLU(h) for c > 0, the division can be done in
-layer two.
+Chapter 2 uses it. A perceptron's first layer is linear: its output for a mean of models is the sum
+of its members' outputs h, divided by their total weight c. And because ReLU(h / c) = ReLU(h) / c,
+it is the weights of layer two that are divided.
 """
 
 from __future__ import annotations
@@ -78,9 +78,8 @@ class RoundGame:
             sent = torch.cat([self.updates, self.weights[:, None]], 1)
             group = sent.unique(dim=0, return_inverse=True)[1]
             twins = group[:, None] == group
-            there = (shares > 0).to(shares) @ twins.to(
-                shares
-            )  # [C, m]: members of each client's group
+            twins = twins.to(shares)
+            there = (shares > 0).to(shares) @ twins  # [C, m]: members of each client's group
             earlier = twins.tril(-1).sum(1)
             shares = (there > earlier) * (self.weights / self.weights.sum())
         if alike or not moved.all():

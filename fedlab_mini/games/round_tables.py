@@ -1,6 +1,6 @@
 """Tables: the worth of a round's coalitions, evaluated once and shared by all methods.
 
-Chapter 10 uses them. Below: coalitions, game, engine.rounds. Above: methods, compare.
+Chapter 10 uses them. Below: coalitions, game, engine.rounds. Above: methods, fedlab_bench.
 """
 
 from __future__ import annotations

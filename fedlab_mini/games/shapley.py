@@ -28,13 +28,15 @@ def exact(game: Game) -> Estimate:
     with asking(game, MOST_ENUMERATED) as asked:
         players = game.n
         # Chapter 2, step 2: every size has weight 1 / n, which the coalitions of this size share.
-        chances = [1 / (players * math.comb(players - 1, joined)) for joined in range(players)]
-        values = semivalue(game, np.array(chances))
+        weights = [
+            1 / (players * math.comb(players - 1, joined)) for joined in range(players)
+        ]
+        values = semivalue(game, np.array(weights))
     return asked.estimate("exact by subsets", values)
 
 
-def semivalue(game: Game, chances: np.ndarray) -> Tensor:
-    """Marginal contributions [n], summed with weight ``chances[s]`` if s players joined before."""
+def semivalue(game: Game, weights: np.ndarray) -> Tensor:
+    """Marginal contributions [n], summed with weight ``weights[s]`` if s players joined before."""
     worth = game.all().numpy()
     sizes = np.bitwise_count(np.arange(len(worth), dtype=np.uint32))
     values = []
@@ -43,7 +45,7 @@ def semivalue(game: Game, chances: np.ndarray) -> Tensor:
         pairs = worth.reshape(-1, 2, 1 << player)  # [.., without / with the player, ..]
         joined_before = sizes.reshape(pairs.shape)[:, 0]
         gains = pairs[:, 1] - pairs[:, 0]
-        values.append(float((chances[joined_before] * gains).sum()))
+        values.append(float((weights[joined_before] * gains).sum()))
     return torch.tensor(values, dtype=torch.float64)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from ..engine.local import LocalSGD
+from ..engine.minibatches import LocalSGD
 from ..engine.model import Model
 from ..engine.simulate import simulate
 from ..parse.metric import Metric
@@ -41,8 +41,8 @@ def round_game(
             the others; "silent": by the sum over all m, as if the others had sent zeros. With
             "silent" a zero update gets exactly 0, and if the quality is quadratic, no client gains
             by splitting up; with "left out" neither holds
-    v(empty) is the quality of theta itself, so the values sum to the round's gain. The game copies
-    its arguments, so that later changes to the arrays or to the module do not change it
+    v(empty) is the quality of theta itself, so the values sum to the round's gain.
+    ``fm.round_game`` checks and copies its arguments, so later changes do not change the game
     raises  TypeError or ValueError naming the argument; float types are widened to a common one
     """
     players = len(updates)

@@ -1,1 +1,1 @@
-"""Gate: the upper storey of the border; public functions that parse, then call the core."""
+"""Gate: public functions, which parse their arguments and then call the core's functions."""

@@ -1,8 +1,8 @@
-"""Answers: a strategy that is not the book's, wrapped once; what it returns is checked here.
+"""Answers: a reader's own strategy, wrapped so that it gets copies and its answers are checked.
 
-The book's own strategies run bare. A stranger's gets copies of the server, the state and the round,
-so that nothing it writes into is lost or read by others; the page "Bring your own" has a template.
-Below: engine, judge.own. Beside: training.
+The book's own strategies are used as they are. A reader's gets copies of the server and the state,
+and must not write into the round, so that nothing it writes is lost or read by others; the page
+"Bring your own" has a template. Below: engine, judge.own. Above: training.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ PARTS = ("theta", "clients", "sizes", "updates", "missing")
 
 
 def a_strategy(name: str, value: Any) -> Strategy:
-    """A strategy: the book's own as it is, a stranger's behind ``Answers``."""
+    """A strategy: the book's own as it is, a reader's within ``Answers``."""
     if isinstance(value, type) or not hasattr(value, "step"):
         raise TypeError(f"{name}: expected one such as fm.FedAvg(), got {shown(value)}")
     return Answers(value) if is_guest(value) and not isinstance(value, Answers) else value
 
 
 class Answers:
-    """A stranger's strategy: it gets copies, and its answers are copied and checked.
+    """A reader's strategy: it gets copies, and its answers are copied and checked.
 
     inside  the strategy itself
     raises  TypeError or ValueError naming the method and what is wrong with its answer
@@ -110,7 +110,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Sent:
-    """A stranger's message with its clients checked."""
+    """A reader's message with its clients checked."""
 
     inside: Message
     clients: Tensor
@@ -130,7 +130,7 @@ class ReadOnly(dict[str, Tensor]):
 
 
 def watching(name: str, value: Any) -> Callable[[Round, Step], object]:
-    """A stranger's ``watch``: it gets a copy of the step, and must not write into the round."""
+    """A reader's ``watch``: it gets a copy of the step, and must not write into the round."""
     instance(name, value, Callable, "a function of (round, step)")  # type: ignore[arg-type]
 
     def watch(round: Round, step: Step) -> None:

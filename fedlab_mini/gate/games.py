@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..engine.fit import labels_for, output_count
-from ..engine.local import LocalSGD
+from ..engine.minibatches import LocalSGD
 from ..engine.model import Model
 from ..engine.outputs import frozen, judged
 from ..games import closed_forms, game, sampling, shapley, training_games, values
@@ -85,7 +85,7 @@ def _common_type(*tensors: Tensor) -> list[Tensor]:
 def training_arguments(
     fed: Any, net: Any, rounds: Any, local: Any, seed: int, metric: Metric, on: Any, **_: Any
 ) -> Parsed:
-    """A copy of the model that many training runs start from."""
+    """Check the arguments of training runs; return a copy of the model."""
     local = LocalSGD() if local is None else local
     net, theta = starting_model(fed, net, rounds, local, seed)
     # A metric that fails does so before training.

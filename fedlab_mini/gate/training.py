@@ -103,7 +103,7 @@ def simulate(
 
 
 class Ruled:
-    """A stranger's rule of aggregation, which gets copies and whose answer is checked."""
+    """A reader's rule of aggregation, which gets copies and whose answer is checked."""
 
     def __init__(self, given: many.Rule):
         instance("rule", given, Callable, "a function of (updates, sizes)")  # type: ignore[arg-type]
@@ -161,7 +161,7 @@ def starting_model(
             "starts from the module's own weights",
             stacklevel=3,
         )
-    return taken, taken.init(seed, dtype=fed.x.dtype, device=fed.x.device)
+    return taken, one.first_model(fed, taken, seed)
 
 
 def check_start(start: History, made_from: Callable[[], Mapping[str, str]], rounds: int) -> None:

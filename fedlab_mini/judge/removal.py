@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..engine.history import frame
-from ..engine.local import LocalSGD
+from ..engine.minibatches import LocalSGD
 from ..engine.model import Model
 from ..engine.simulate import simulate
 from ..parse.metric import Metric

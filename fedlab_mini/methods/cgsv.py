@@ -97,7 +97,7 @@ class CGSV(FedAvg):
     def step(self, server: Server, state: State, round: Round) -> Step:
         """The new global model [P]; then the round's cosines update the weights r."""
         state = state | admitted(state, round)
-        weights = self._weights(server, state, round)
+        weights = self._checked_weights(server, state, round)
         lengths = _norms(round.updates)  # [m]
         unit_updates = _units(round.updates, lengths)
         step = weights @ (unit_updates if self.normalise else round.updates)  # U [P]

@@ -2,7 +2,8 @@
 
 A strategy is the server's side of a round: a frozen configuration, and functions of the server and
 of a state. Override ``select``, ``weights`` or ``step``. Its fields are its options, with this
-book's defaults, and annotations say what is checked; ``ours`` names the paper's value beside ours.
+book's defaults, checked by their annotations. Where a paper has another value, a default is
+``ours(value, printed=...)``.
 """
 
 from __future__ import annotations
@@ -33,36 +34,6 @@ def versus(choices: Mapping[str, tuple[object, object]]) -> dict[str, dict[str, 
         for setting, (printed, ours) in choices.items()
         if printed != ours
     }
-
-
-def bounded(losses: Tensor) -> Tensor:
-    """Losses of models, where an infinite loss or NaN becomes the largest finite number."""
-    worst = torch.finfo(torch.float32).max
-    return torch.nan_to_num(losses, nan=worst, posinf=worst).clamp(max=worst)
-
-
-def classes_of(server: Server, name: str) -> int:
-    """The number of classes; a ValueError that names ``name`` if the labels are numbers."""
-    if not server.classes:
-        raise ValueError(f"{name}: needs classes, and the labels here are numbers")
-    return server.classes
-
-
-def of_usual_size(rows: Tensor) -> Tensor:
-    """Rows [..., P], each divided by a power of two so that entries are at most 1 in size.
-
-    The direction stays exact. Squares of a tiny or huge row would underflow or overflow.
-    """
-    largest = rows.abs().amax(-1, keepdim=True)
-    # largest = mantissa * 2^exponent; a row of zeros stays unchanged.
-    powers = largest / torch.frexp(largest).mantissa
-    return rows / torch.where(largest > 0, powers, 1)
-
-
-def median_sent(lengths: Tensor) -> Tensor:
-    """The median of the lengths above 0, the lower of two middle ones; 0 if all are 0."""
-    sent = lengths[lengths > 0]
-    return sent.median() if len(sent) else lengths.new_zeros(())
 
 
 class Configuration(Settings):
@@ -126,8 +97,8 @@ class FedAvg(Configuration):
             amounts = torch.ones_like(amounts)
         return (amounts / amounts.sum()).to(round.updates)
 
-    def _weights(self, server: Server, state: State, round: Round) -> Tensor:
-        """What ``weights`` returns, which anybody may override: numbers [m], as the updates are."""
+    def _checked_weights(self, server: Server, state: State, round: Round) -> Tensor:
+        """The result of ``weights``, which subclasses may override: checked, [m]."""
         given, like = self.weights(server, state, round), round.updates
         found = torch.as_tensor(given, dtype=like.dtype, device=like.device)
         if found.shape != round.clients.shape:
@@ -137,7 +108,7 @@ class FedAvg(Configuration):
 
     def step(self, server: Server, state: State, round: Round) -> Step:
         """The new global model [P], the weights behind it, and the new state."""
-        weights = self._weights(server, state, round)
+        weights = self._checked_weights(server, state, round)
         self.count(state, round, weights)
         # Chapter 1, step 4: [m] @ [m, P] -> [P]; the mean of models is theta + the mean update.
         return Step(round.theta + weights @ round.updates, weights, state)

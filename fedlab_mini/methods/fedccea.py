@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from ..engine.history import Cost, frame
-from ..engine.local import LocalSGD, samples_used
+from ..engine.local import samples_used
+from ..engine.minibatches import LocalSGD
 from ..engine.model import Model
 from ..engine.simulate import simulate
 from ..parse.metric import Metric

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..engine.model import Model
 from ..engine.rounds import Message, Round, Server, State, Step
 from ..parse.settings import Count, Share, ours
-from .fedavg import classes_of
+from .numerics import classes_of
 from .sfedavg import SFedAvg
 
 

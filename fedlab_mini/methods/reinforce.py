@@ -18,7 +18,8 @@ from ..engine.rounds import Round, Server, State, Step
 from ..parse.checks import store, whole
 from ..parse.settings import Count, Positive, between, ours
 from ..streams import one_thread, stream
-from .fedavg import FedAvg, Weighting, bounded, median_sent
+from .fedavg import FedAvg, Weighting
+from .numerics import bounded, median_sent
 from .policy import Policy, scaled
 
 FASTEST = 1e3  # a larger step size leads to numbers that are not finite
@@ -143,7 +144,7 @@ class FRCCE(FedAvg):
 
     def selected(self, server: Server, round: Round, selections: Tensor) -> Tensor:
         """Weights [Q, m] of the selections [Q, m], renormalised; zeros for an empty one."""
-        chosen = selections * self._weights(server, {}, round)
+        chosen = selections * self._checked_weights(server, {}, round)
         total = chosen.sum(1, keepdim=True)
         return chosen / torch.where(total > 0, total, 1)
 
@@ -210,7 +211,7 @@ class FRCCE(FedAvg):
         if not self.literal and type(self).deployed is not FRCCE.deployed:
             judged["deployed"] = weights[None]
         if self.baseline == "aggregate":
-            judged["everybody"] = self._weights(server, state, round)[None]
+            judged["everybody"] = self._checked_weights(server, state, round)[None]
         if self.baseline == "previous" or (self.baseline == "moving" and not state["rounds"]):
             judged["before"] = torch.zeros_like(weights)[None]
         return judged
@@ -258,7 +259,7 @@ class FLDVE(FRCCE):
 
     def deployed(self, server: Server, round: Round, omega: Tensor, selections: Tensor) -> Tensor:
         """Aggregation weights [m] in proportion to omega."""
-        trusted = omega * self._weights(server, {}, round)
+        trusted = omega * self._checked_weights(server, {}, round)
         return trusted / trusted.sum() if trusted.sum() > 0 else trusted
 
 
@@ -274,7 +275,7 @@ class DVRLRemoval(FLDVE):
         """Equal weights [m] of the clients with omega of at least 1/2."""
         staying = (omega >= 0.5).to(omega)
         if not staying.any():
-            return self._weights(server, {}, round)
+            return self._checked_weights(server, {}, round)
         return self.selected(server, round, staying[None])[0]
 
 

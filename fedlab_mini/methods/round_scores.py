@@ -73,7 +73,7 @@ class RoundScore(FedAvg):
         A score that evaluates models also returns their number: (scores, evaluated). By default,
         the scores are the clients' weights, which is contribution by size.
         """
-        return self._weights(server, state, round)
+        return self._checked_weights(server, state, round)
 
     def scores(self, server: Server, state: State) -> Tensor:
         """Contribution of every client so far, [K]."""
@@ -81,7 +81,7 @@ class RoundScore(FedAvg):
 
     def step(self, server: Server, state: State, round: Round) -> Step:
         """Federated averaging's model [P]; stores the values of the round's updates."""
-        weights, clients = self._weights(server, state, round), round.clients
+        weights, clients = self._checked_weights(server, state, round), round.clients
         found = self.score(server, state, round)
         found, evaluated = found if isinstance(found, tuple) else (found, 0)
         name = f"{type(self).__name__}.score"
@@ -137,7 +137,7 @@ class Taylor(RoundScore):
 
     def score(self, server: Server, state: State, round: Round) -> Scored:
         """First- or second-order values of the round's updates, [m]; needs no evaluation."""
-        weights, updates = self._weights(server, state, round), round.updates
+        weights, updates = self._checked_weights(server, state, round), round.updates
         direction = gradient(round, server)
         if self.order == 2:
             direction = direction + hessian_product(round, server, weights @ updates) / 2

@@ -23,7 +23,8 @@ from ..parse.checks import number
 from ..parse.metric import Metric
 from ..parse.settings import Count, NotNegative, Share, ours
 from ..streams import stream
-from .fedavg import FedAvg, Weighting, bounded, classes_of
+from .fedavg import FedAvg, Weighting
+from .numerics import bounded, classes_of
 
 
 def _temperature(name: str, value: object) -> float:
@@ -115,7 +116,7 @@ class SFedAvg(FedAvg):
 
     def step(self, server: Server, state: State, round: Round) -> Step:
         """The new global model [P], from the mean update; then the relevances are updated."""
-        weights = self._weights(server, state, round)
+        weights = self._checked_weights(server, state, round)
         samples, labels = server.validation
         if self.by_class:
             # The Shapley value is linear: its value on all samples is a mean over the classes.

@@ -1,1 +1,1 @@
-"""Parse: the lower storey of the border; one parser for each thing that people bring."""
+"""Parse: one parser for each kind of thing that people bring, such as a metric or a module."""

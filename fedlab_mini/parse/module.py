@@ -1,9 +1,9 @@
 """Module: what a module must be, and a trial on a few samples, which decides how it is trained.
 
-``broken_law`` says what every module keeps. In the trial, ``look``, a copy of the module evaluates
-a few samples with two random models, one after another and together. How models are trained and
-evaluated depends on the outputs alone and not on the time this takes. So the decision is the same
-on every machine and in every process. Above: model.
+``broken_law`` is the rule that every module must keep. In the trial, ``look``, a copy of the module
+evaluates a few samples with two random models, one after another and together. How models are
+trained and evaluated depends on the outputs alone and not on the time this takes. So the decision
+is the same on every machine and in every process. Above: metric, engine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..streams import other_chance
 # (parameters, x [N, ...]) -> scores [N, classes].
 Scores = Callable[[list[Tensor], Tensor], Tensor]
 SEEN = 4  # samples that a module is tried on
-HOOKS = (*("_forward_hooks", "_forward_pre_hooks"), *("_backward_hooks", "_backward_pre_hooks"))
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 class Look(NamedTuple):

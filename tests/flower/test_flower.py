@@ -14,7 +14,7 @@ from helpers import Sends, each_value, with_all_cases, with_attacks
 import chapters
 import fedlab_bench as fb
 import fedlab_mini as fm
-from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.minibatches import LocalSGD
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
 

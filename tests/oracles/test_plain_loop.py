@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import fedlab_mini as fm
-from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.engine.networks import cnn
 
 pytestmark = pytest.mark.oracle

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.engine.networks import cnn
 from fedlab_mini.engine.simulate import Simulation
 

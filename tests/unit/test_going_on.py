@@ -20,7 +20,7 @@ from torch import Tensor
 
 import fedlab_bench as fb
 import fedlab_mini as fm
-from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.worlds.attacks import UpdateAttack
 
 SIZES = (9, 14, 20, 13, 7, 11)

@@ -11,7 +11,7 @@ from helpers import Sends, of_module, with_attacks
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.rounds import Round, Server, State
 

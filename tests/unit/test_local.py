@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini.engine.local import LocalSGD, Shuffles
+from fedlab_mini.engine.minibatches import LocalSGD, Shuffles
 
 SIZES = (10, 1, 7, 32, 33)
 

@@ -9,7 +9,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 import fedlab_mini as fm
-from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.minibatches import LocalSGD
 
 RANDOM = [torch.randn(9, generator=torch.Generator().manual_seed(s)) for s in range(3)]
 

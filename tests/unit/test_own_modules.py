@@ -11,7 +11,7 @@ from torch import nn
 
 import fedlab_mini as fm
 from fedlab_mini.engine.fast.stacks import rows_at_once
-from fedlab_mini.engine.local import LocalSGD, Shuffles
+from fedlab_mini.engine.minibatches import LocalSGD, Shuffles
 from fedlab_mini.engine.outputs import numbers_per_sample
 
 SIZES = (9, 1, 20, 33, 4, 16, 2, 40)  # last minibatches of many widths

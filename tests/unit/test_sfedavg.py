@@ -11,7 +11,7 @@ from helpers import Played, Sends, numbers, with_attacks
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.engine.rounds import Round, Server
 
 SIZES = (9, 4, 20, 13, 7, 6, 11)

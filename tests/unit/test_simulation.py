@@ -10,7 +10,8 @@ from torch import nn
 
 import fedlab_mini as fm
 from fedlab_mini.engine import simulate as simulation
-from fedlab_mini.engine.local import LocalSGD, samples_used
+from fedlab_mini.engine.local import samples_used
+from fedlab_mini.engine.minibatches import LocalSGD
 
 SIZES = (10, 1, 7, 22, 33)
 LOCAL = LocalSGD(epochs=2, batch=8, lr=0.2, decay=0.5)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 import fedlab_bench as fb
 import fedlab_mini as fm
-from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.parse.settings import options_of
 

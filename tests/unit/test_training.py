@@ -9,7 +9,8 @@ import torch
 from helpers import Sends, of_module, with_attacks
 
 import fedlab_mini as fm
-from fedlab_mini.engine.local import LocalSGD, limit_of, usable
+from fedlab_mini.engine.local import limit_of, usable
+from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.engine.rounds import Server
 
 SIZES = (9, 4, 20, 13, 7)

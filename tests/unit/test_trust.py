@@ -19,7 +19,8 @@ TRUSTING = ("games", "engine/fast", "engine/left_out.py", "engine/local.py")  # 
 TRUSTING += ("engine/minibatches.py", "engine/plain.py", "engine/rounds.py", "engine/simulate.py")
 TRUSTING += ("engine/train.py", "methods/aam.py", "methods/aam_fit.py", "methods/adam.py")
 TRUSTING += ("methods/cgsv.py", "methods/fedavg.py", "methods/fedccea.py", "methods/policy.py")
-TRUSTING += ("methods/label_standardisation.py", "methods/reinforce.py", "methods/sfedavg.py")
+TRUSTING += ("methods/label_standardisation.py", "methods/numerics.py", "methods/reinforce.py")
+TRUSTING += ("methods/sfedavg.py",)
 # Who takes checks nevertheless, and why.
 CHECKING = {
     "engine/train.py": "what a client answers to a message, whoever wrote the message",
@@ -49,10 +50,10 @@ RAISING = {
     "methods/cgsv.py CGSV.__post_init__": "settings that exclude each other",
     "methods/cgsv.py cosine_game": "a sum of length 0 has no direction",
     "methods/fedavg.py Configuration.__setattr__": "a strategy's attributes are fixed",
-    "methods/fedavg.py FedAvg._weights": "what weights of a reader's subclass returns",
+    "methods/fedavg.py FedAvg._checked_weights": "what weights of a reader's subclass returns",
     "methods/fedavg.py FedAvg.count": "a reader's subclass whose state begins without rounds",
     "methods/fedavg.py FedAvg.init": "a setting that does not fit the federation",
-    "methods/fedavg.py classes_of": "labels that are numbers have no classes",
+    "methods/numerics.py classes_of": "labels that are numbers have no classes",
     "methods/reinforce.py FLDVE.__post_init__": "settings that exclude each other",
     "methods/reinforce.py FRCCE.__post_init__": "settings that exclude each other",
     "methods/sfedavg.py SFedAvg.__post_init__": "settings that exclude each other",

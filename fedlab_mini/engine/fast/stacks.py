@@ -1,16 +1,16 @@
 """Stacks: the SGD steps of many clients at once, as many models as the cache holds.
 
 They must equal a loop over clients, as ``engine.plain`` writes it, up to rounding. Perceptrons
-train with gradients by hand, where one operation moves all models (chapter 1 derives it). Other
-modules train in a stack by ``vmap``, or one by one if ``probe`` finds that they cannot be stacked.
+train with gradients by hand, where one operation moves all models (``PerceptronStack.step``). Other
+modules train in a stack by ``vmap``, or one by one if a trial (``parse.module.look``) finds that
+they cannot be stacked.
 Minibatches are padded to one width (``Plan``); a padding sample has weight 0. Below: minibatches,
 model, alone. Above: local.
 """
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -265,27 +265,3 @@ def alike(fill: np.ndarray, least: int = 16, grain: int = 8) -> list[tuple[int, 
             runs.append((low, cut, int(fill[low:cut].max())))
             low = cut
     return runs
-
-
-class UpdateMemory:
-    """Memory for a round's updates; it is used again when nobody holds the earlier updates.
-
-    New memory each round would cost a training run of 100 clients a twentieth of its time
-    """
-
-    def __init__(self) -> None:
-        self.rows = torch.empty(0, 0)
-        self.lent: Callable[[], object] = lambda: None
-
-    def lend(self, count: int, like: Tensor) -> Tensor:
-        """Memory [count, P] for rows like ``like`` [P]."""
-        # The array below tells whether the memory is in use, and NumPy has arrays on the CPU only.
-        if like.device.type != "cpu" or like.dtype not in (torch.float32, torch.float64):
-            return like.new_empty(count, len(like))
-        fits = len(self.rows) >= count and self.rows.shape[1] == len(like)
-        if self.lent() is not None or not fits:
-            self.rows = like.new_empty(count, len(like))
-        # While a strategy keeps any view of this memory, torch keeps the array alive.
-        array = self.rows[:count].numpy()
-        self.lent = weakref.ref(array)
-        return torch.from_numpy(array)
