@@ -156,7 +156,8 @@ def watchable(methods: Any) -> dict[str, Method]:
     methods_by_name = by_name(methods)
     if CEILING in methods_by_name:
         raise ValueError(f"methods: {CEILING} is the name of the ceiling; choose another name")
-    kinds = "a strategy, a function of a game or of (round, server), or Retrained(...)"
+    kinds = "a strategy, a function of a game or of (round, server), Retrained(...), or one of "
+    kinds += 'those that have a name, fb.METHODS["..."]'
     for method_name, method in methods_by_name.items():
         known = hasattr(method, "step") or isinstance(method, Retrained) or callable(method)
         if not known:

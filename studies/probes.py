@@ -66,7 +66,10 @@ def fault(study: Study, seed: int) -> str:
     if stored is None or noted is None:
         return f"no rows of its probe; python -m studies verify {study.name}"
     if noted["settings"] != repr(dict(study.probe)):
-        return f"its probe has other settings; python -m studies verify {study.name}"
+        return (
+            f"its probe has other settings; python -m studies verify {study.name}; if only a score "
+            "was added to fb.METHODS: its name into LATER of studies/head_to_head.py"
+        )
     names = COLUMNS[1:-1]
     now = probed(study, seed)
     both = stored[stored.seed == seed].merge(
