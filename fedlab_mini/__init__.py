@@ -1,8 +1,9 @@
 """fedlab_mini: contribution evaluation in federated learning, one subpackage per concept.
 
 ``import fedlab_mini as fm`` gives the names of ``__all__``, which chapters use, and the modules
-``fm.attacks``, ``fm.evidence`` and ``fm.methods``. Functions of ``gate`` parse their arguments and
-call those of the same name below. Ten files, read in this order, explain a round of training:
+``fm.attacks``, ``fm.evidence``, ``fm.methods`` and ``fm.pay``. Functions of ``gate`` parse their
+arguments and call those of the same name below. Ten files, read in this order, explain a round of
+training:
 
 engine/plain.py        a round in its simplest form, one client after another
 engine/rounds.py       what a server sees of a round, what a strategy is, how clients are reached
@@ -21,6 +22,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from . import methods as methods
+from . import pay as pay
 from .engine.history import History
 from .engine.minibatches import LocalSGD
 from .engine.model import Model
@@ -94,7 +96,7 @@ MOVED = {
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "attacks", "evidence", "methods", "__version__"]
+    return [*__all__, "attacks", "evidence", "methods", "pay", "__version__"]
 
 
 if not TYPE_CHECKING:  # a type checker would accept any name, misspelt ones too
