@@ -24,6 +24,7 @@ from fedlab_mini.show.widgets import (
     MixUpExplorer,
     PartitionExplorer,
     PolicyExplorer,
+    PotExplorer,
     Quiz,
     ReplicaExplorer,
     RoundReplay,
@@ -86,6 +87,7 @@ def every(history):
         MixUpExplorer(),
         changed(),
         VerdictExplorer(),
+        PotExplorer(),
         HeadToHeadExplorer(compared()),
         Quiz([QUESTION]),
     ]

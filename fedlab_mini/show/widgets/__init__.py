@@ -12,6 +12,7 @@ from .labelrule import LabelRuleExplorer
 from .mixup import MixUpExplorer
 from .partition import PartitionExplorer
 from .policy import PolicyExplorer
+from .pot import PotExplorer
 from .quiz import Quiz
 from .replay import RoundReplay
 from .replica import ReplicaExplorer
@@ -20,5 +21,6 @@ from .temperature import TemperatureExplorer
 from .verdict import VerdictExplorer
 
 __all__ = ["AAMExplorer", "ChangesExplorer", "CosineExplorer", "DriftExplorer", "LabelRuleExplorer"]
-__all__ += ["MixUpExplorer", "PartitionExplorer", "PolicyExplorer", "Quiz", "ReplicaExplorer"]
-__all__ += ["RoundReplay", "ShapleyExplorer", "TemperatureExplorer", "VerdictExplorer"]
+__all__ += ["MixUpExplorer", "PartitionExplorer", "PolicyExplorer", "PotExplorer", "Quiz"]
+__all__ += ["ReplicaExplorer", "RoundReplay", "ShapleyExplorer", "TemperatureExplorer"]
+__all__ += ["VerdictExplorer"]
