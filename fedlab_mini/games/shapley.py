@@ -28,9 +28,7 @@ def exact(game: Game) -> Estimate:
     with asking(game, MOST_ENUMERATED) as asked:
         players = game.n
         # Chapter 2, step 2: every size has weight 1 / n, which the coalitions of this size share.
-        weights = [
-            1 / (players * math.comb(players - 1, joined)) for joined in range(players)
-        ]
+        weights = [1 / (players * math.comb(players - 1, joined)) for joined in range(players)]
         values = semivalue(game, np.array(weights))
     return asked.estimate("exact by subsets", values)
 
