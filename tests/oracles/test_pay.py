@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import os
+import subprocess
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 import torch
 
 import fedlab_mini as fm
+from fedlab_mini.games.values import core_shortfall
 
 F = Fraction
 Worth = dict[frozenset[int], Fraction]
@@ -197,3 +202,31 @@ def test_models_as_reward() -> None:
 def test_what_is_wrong_is_named(call, named: str) -> None:
     with pytest.raises((ValueError, TypeError), match=f"^{named}"):
         call()
+
+
+COOPGAME = os.environ.get("FEDLAB_COOPGAME_PYTHON")
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(not COOPGAME, reason="FEDLAB_COOPGAME_PYTHON names no interpreter with it")
+def test_coopgame_agrees_on_every_game(make_game) -> None:
+    """coopgame-py 0.3.0. Its nucleolus is the best *rational* pay, and refuses an empty set of
+    them; ours is its prenucleolus, which may pay less than alone."""
+    games = [game_of(3, worth) for worth, _ in NUCLEOLUS.values()]
+    games += [make_game(n, seed) for n in (3, 4, 5) for seed in range(4)]
+    toy = of(3, v1="60", v2="60", v3="30", v12="60", v13="84", v23="84", v123="90")
+    games.append(game_of(3, toy))
+    tables = [(game.all() - game.all()[0]).tolist() for game in games]
+    script = Path(__file__).parent / "foreign" / "pay.py"
+    done = subprocess.run(
+        [COOPGAME, script], input=json.dumps(tables), capture_output=True, text=True, check=True
+    )
+    told = json.loads(done.stdout)
+    for game, answer in zip(games, told, strict=True):
+        largest = float(game.all().abs().max())
+        assert fm.pay.shapley(game).tolist() == pytest.approx(answer["shapley"], abs=1e-9 * largest)
+        own = fm.pay.nucleolus(game).tolist()
+        assert own == pytest.approx(answer["nucleolus"], abs=1e-6 * largest)
+        assert core_shortfall(game) == pytest.approx(answer["epsilon"], abs=1e-6 * largest)
+    assert told[-1]["rational"] is None  # the control: 60, 60 and 30 alone, 90 together
+    assert told[0]["rational"] == pytest.approx(fm.pay.nucleolus(games[0]).tolist(), rel=1e-6)

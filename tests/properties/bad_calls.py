@@ -217,6 +217,18 @@ def rooms(beside: Callable[..., None]) -> None:
         {"few": lambda data, seed: (small(), NET)}, seeds=[0, 1], rounds=1)  # fmt: skip
     for show in (leaderboard.summary, leaderboard.board, leaderboard.picture):
         beside("leaderboard", show, frame=frame)
+    game, values_of = fm.additive([1.0, 2.0, 3.0]), torch.tensor([3.0, -1.0, 2.0])
+    for rule in ("shapley", "marginal", "nucleolus", "least_core", "core_gap", "largest_rho"):
+        beside("pay", getattr(fm.pay, rule), game=game)
+    for check in ("balance", "alone_or_better", "shortfall"):
+        beside("pay", getattr(fm.pay, check), pay=[1.0, 2.0, 3.0], game=game)
+    beside("pay", fm.pay.by_score, scores=values_of)
+    beside("pay", fm.pay.floored, values=values_of)
+    beside("pay", fm.pay.carried, values=torch.ones(2, 3))
+    beside("pay", fm.pay.rho_shapley, game=game)
+    beside("pay", fm.pay.sparsified, update=values_of, share=0.5)
+    beside("pay", fm.pay.under_names, game=game, player=0, names=2)
+    beside("pay", fm.pay.without, game=game, player=0)
     beside("evidence", evidence.interval, values=[1.0, 2.0, 3.0])
     beside("evidence", evidence.paired, a=[1.0, 2.0, 3.0], b=[0.0, 2.0, 1.0])
 

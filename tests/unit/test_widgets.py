@@ -429,3 +429,18 @@ def test_dots_are_the_intervals_and_the_line_is_the_ceiling_or_the_best():
     assert explorer.hides == ("with all seeds",)
     with pytest.raises(ValueError, match="seeds: expected"):
         HeadToHeadExplorer(compared(), seeds=4)
+
+
+def test_pot_pays_gloves_as_on_paper():
+    """One left glove, two right ones; A, who holds the left one, under two names."""
+    gloves = [0.0, 0, 0, 60, 0, 60, 0, 60]
+    numbers = PotExplorer(worths=gloves).numbers()
+    assert [numbers[name]["Shapley"] for name in "ABC"] == pytest.approx([40, 10, 10])
+    assert [numbers[name]["nucleolus"] for name in "ABC"] == pytest.approx([60, 0, 0], abs=1e-6)
+    assert numbers["left over"] == pytest.approx(dict.fromkeys(numbers["A"], 0), abs=1e-6)
+    assert numbers["worst group"]["Shapley"] == pytest.approx(10)
+    assert numbers["second name"]["marginal"] == pytest.approx(60)  # both halves are needed
+    copied = PotExplorer(worths=gloves, copies=True).numbers()["second name"]
+    assert copied["marginal"] == pytest.approx(-60)  # neither is missed
+    assert copied["Shapley"] == pytest.approx(-10)
+    assert math.isnan(copied["nucleolus"])
