@@ -253,6 +253,8 @@ def _values_of(name: str, value: object) -> Tensor:
 
 _player, _names = partial(whole, low=0), partial(whole, low=1)
 _work = partial(choice, accepted=("shared", "copied"))
+shapley, marginal = gated(shapley, game=_game), gated(marginal, game=_game)
+nucleolus, least_core = gated(nucleolus, game=_game), gated(least_core, game=_game)
 balance, shortfall = _promise(balance), _promise(shortfall)
 alone_or_better = _promise(alone_or_better)
 by_score = gated(by_score, scores=_scores, pot=number)

@@ -190,10 +190,7 @@ class Results:
         if place in self._derived:
             return self._derived[place]
         if place not in self._parts:
-            raise KeyError(
-                f"{self.study.name} has no {metric!r} of {method!r} in {scenario!r}; a new score "
-                "of the bench: its name into LEFT_OUT of studies/bench_findings.py"
-            )
+            raise KeyError(f"{self.study.name} has no {metric!r} of {method!r} in {scenario!r}")
         part = self._parts[place].sort_values("seed")
         found = part.seed.tolist()
         if found != self.seeds:
