@@ -51,8 +51,10 @@ document.addEventListener("DOMContentLoaded", () => {
 
 /* A bookmark from when the reference was one page, such as api.html#fedlab_mini.methods.CGSV */
 if (location.pathname.endsWith("/book/api.html")) {
-  const [, top, below] = location.hash.match(/^#(?:module-)?(fedlab_\w+|studies)(?:\.(\w+))?/) ?? [];
-  const second = top === "fedlab_mini" && ["methods", "judge", "show"].includes(below);
+  const path = /^#(?:module-)?(fedlab_\w+|studies)(?:\.(\w+))?(?:\.(\w+))?/;
+  const [, top, below, file] = location.hash.match(path) ?? [];
+  const scored = below === "gate" && ["scoring", "draws"].includes(file);
+  const second = top === "fedlab_mini" && (scored || ["methods", "judge", "show"].includes(below));
   if (top) location.replace(`${top}${second ? "_methods" : ""}.html${location.hash}`);
 }
 
