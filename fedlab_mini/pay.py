@@ -16,9 +16,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from .games import shapley as _shapley
-from .games import values as _values
 from .games.game import Game, all_coalitions
+from .gate import games as _games
 from .gate.gated import documented_by, gated
 from .parse.checks import choice, in_order, instance, number, reals, whole
 
@@ -38,7 +37,7 @@ def shapley(game: Game) -> Tensor:
 
     source  [Shapley 1953]; chapters 2 and 14
     """
-    return _shapley.exact(game).values
+    return _games.exact(game).values
 
 
 def marginal(game: Game) -> Tensor:
@@ -47,7 +46,7 @@ def marginal(game: Game) -> Tensor:
     The sum is not the gain: where players replace each other, less is paid out, where they need
     each other, more                                                    source  [chapters 3 and 14]
     """
-    return _shapley.leave_one_out(game).values
+    return _games.leave_one_out(game).values
 
 
 def nucleolus(game: Game) -> Tensor:
@@ -55,7 +54,7 @@ def nucleolus(game: Game) -> Tensor:
 
     raises  ValueError for more than 12 players             source  [Schmeidler 1969; chapter 14]
     """
-    return _values.nucleolus(game).values
+    return _games.nucleolus(game).values
 
 
 def least_core(game: Game) -> Tensor:
@@ -63,7 +62,7 @@ def least_core(game: Game) -> Tensor:
 
     raises  ValueError for more than 12 players
     """
-    return _values.least_core(game).values
+    return _games.least_core(game).values
 
 
 def by_score(scores: Tensor, pot: float = 1.0) -> Tensor:
@@ -114,7 +113,7 @@ def largest_rho(game: Game) -> float:
 
     Infinite if rho does not matter; 0 if no rho above 0 suffices
     """
-    phi, gain, own = shapley(game), _gain(game), _shapley.alone(game).values
+    phi, gain, own = shapley(game), _gain(game), _games.alone(game).values
     bounds = [
         math.log(have / gain) / math.log(share)
         for share, have in zip((phi / phi.max()).tolist(), own.tolist(), strict=True)
@@ -146,7 +145,7 @@ def balance(pay: Tensor, game: Game) -> float:
 
 def alone_or_better(pay: Tensor, game: Game) -> Tensor:
     """Individual rationality [n]: does each player get at least what it is worth alone?"""
-    return pay >= _shapley.alone(game).values - _hair(game)
+    return pay >= _games.alone(game).values - _hair(game)
 
 
 def shortfall(pay: Tensor, game: Game) -> float:
@@ -169,7 +168,7 @@ def core_gap(game: Game) -> float:
     gain = _gain(game)
     if gain <= 0:
         raise ValueError(f"game: expected a gain above 0 to divide, got {gain:g}")
-    return _values.core_shortfall(game) / gain
+    return _games.core_shortfall(game) / gain
 
 
 # --- what a player can do ------------------------------------------------------------------------
@@ -253,8 +252,6 @@ def _values_of(name: str, value: object) -> Tensor:
 
 _player, _names = partial(whole, low=0), partial(whole, low=1)
 _work = partial(choice, accepted=("shared", "copied"))
-shapley, marginal = gated(shapley, game=_game), gated(marginal, game=_game)
-nucleolus, least_core = gated(nucleolus, game=_game), gated(least_core, game=_game)
 balance, shortfall = _promise(balance), _promise(shortfall)
 alone_or_better = _promise(alone_or_better)
 by_score = gated(by_score, scores=_scores, pot=number)
