@@ -1,9 +1,9 @@
 """fedlab_mini: contribution evaluation in federated learning, one subpackage per concept.
 
 ``import fedlab_mini as fm`` gives the names of ``__all__``, which chapters use, and the modules
-``fm.attacks``, ``fm.evidence``, ``fm.methods`` and ``fm.pay``. Functions of ``gate`` parse their
-arguments and call those of the same name below. Ten files, read in this order, explain a round of
-training:
+``fm.attacks``, ``fm.defences``, ``fm.evidence``, ``fm.methods`` and ``fm.pay``. Functions of
+``gate`` parse their arguments and call those of the same name below. Ten files, read in this order,
+explain a round of training:
 
 engine/plain.py        a round in its simplest form, one client after another
 engine/rounds.py       what a server sees of a round, what a strategy is, how clients are reached
@@ -51,6 +51,7 @@ from .gate.scoring import records, score
 from .gate.training import local_updates, simulate, train
 from .judge import evidence as evidence
 from .judge.metrics import detection_auc, kendall, spearman
+from .methods import defences as defences
 from .methods.cgsv import CGSV
 from .methods.fedavg import FedAvg
 from .methods.label_standardisation import LabelStandardisation
@@ -96,7 +97,7 @@ MOVED = {
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "attacks", "evidence", "methods", "pay", "__version__"]
+    return [*__all__, "attacks", "defences", "evidence", "methods", "pay", "__version__"]
 
 
 if not TYPE_CHECKING:  # a type checker would accept any name, misspelt ones too

@@ -69,41 +69,7 @@ def models_as_reward(scenario: str, game: fm.Game) -> Iterator[Row]:
     yield scenario, "rho", "largest rho", min(fm.pay.largest_rho(game), 1.0)
 
 
-# --- federations that differ in one thing --------------------------------------------------------
-
-
-def with_clients(fed: fm.Federation, parts: Sequence[tuple[int, int, int]]) -> fm.Federation:
-    """A federation of clients that hold samples [begin, end) of the clients of another one."""
-    begins = fed.offsets
-    rows = [torch.arange(int(begins[k]) + a, int(begins[k]) + b) for k, a, b in parts]
-    attacks = {new: fed.attacks[k] for new, (k, _, _) in enumerate(parts) if k in fed.attacks}
-    return replace(
-        fed,
-        x=fed.x[torch.cat(rows)],
-        y=fed.y[torch.cat(rows)],
-        sizes=torch.tensor([len(own) for own in rows]),
-        attacks=attacks,
-        truth={},
-        noise=None,  # type: ignore[arg-type]
-        names=(),
-        notes={},
-    )
-
-
-def whole(fed: fm.Federation) -> list[tuple[int, int, int]]:
-    return [(k, 0, int(size)) for k, size in enumerate(fed.sizes)]
-
-
-def split(fed: fm.Federation, client: int) -> fm.Federation:
-    """The client's samples under two names; the second comes last."""
-    parts, half = whole(fed), int(fed.sizes[client]) // 2
-    parts[client] = (client, 0, half)
-    return with_clients(fed, [*parts, (client, half, int(fed.sizes[client]))])
-
-
-def copied(fed: fm.Federation, client: int) -> fm.Federation:
-    """The client a second time, with the same samples; it comes last."""
-    return with_clients(fed, [*whole(fed), (client, 0, int(fed.sizes[client]))])
+# --- two names ------------------------------------------------------------------------------------
 
 
 def game_of(clients: int, worth: Tensor) -> fm.Game:
@@ -224,8 +190,8 @@ def of_clinics(seed: int, lengths: Sequence[int]) -> Iterator[Row]:
         yield "Elm joins, Alder", rule, "pay gained", float(pay[ALDER] - before[rule][ALDER])
     yield "Elm joins", "all", "gain added", float(games[last].all()[-1] - five.all()[-1])
     kept = {n: games[n] for n in dict.fromkeys((first, last))}
-    yield from what_names_pay("Alder as two", case, ALDER, split(fed, ALDER), kept)
-    yield from what_names_pay("Elm twice", case, ELM, copied(fed, ELM), kept)
+    yield from what_names_pay("Alder as two", case, ALDER, fed.under_names(ALDER), kept)
+    yield from what_names_pay("Elm twice", case, ELM, fed.under_names(ELM, 2, "copied"), kept)
     yield from half_way(case, games[last], last)
     months = months_of(games, lengths)
     yield from by_month("months, retrained", months)
@@ -296,7 +262,7 @@ def of_hospitals(seed: int, lengths: Sequence[int], judges: Sequence[str]) -> It
             scenario = f"hospitals @ {length}, judged by {judge}"
             yield from promises(scenario, game, fed.sizes.double(), fed.names)
     games = {n: game_of(4, found[judges[0], "accuracy", n]) for n in dict.fromkeys(lengths)}
-    yield from what_names_pay("Cleveland as two", case, 0, split(fed, 0), games)
+    yield from what_names_pay("Cleveland as two", case, 0, fed.under_names(0), games)
 
 
 STUDIES = (

@@ -46,12 +46,15 @@ def takes_round(function: Callable[..., Any]) -> bool:
     return len(required) == 2
 
 
+CARRIED = ("value", "function", "strategy", "detector")
+
+
 def is_guest(method: Any) -> bool:
-    """Is a method, or the value or function inside it, code from outside the book?"""
+    """Is a method, or what it is made of, code from outside the book?"""
     function = method.func if isinstance(method, partial) else method
     code = type(method) if hasattr(method, "step") else function
-    carried = [getattr(method, name, None) for name in ("value", "function")]
+    carried = [getattr(method, name, None) for name in CARRIED]
     module = getattr(code, "__module__", None) or type(code).__module__
     return module.partition(".")[0] not in HOUSE or any(
-        is_guest(one) for one in carried if callable(one)
+        is_guest(one) for one in carried if one is not None
     )

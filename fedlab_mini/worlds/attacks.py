@@ -1,7 +1,8 @@
 """Attacks: what a client sends instead of its update, every round.
 
-Chapter 1 uses them. The repr of an attack says what it does; the federation keeps this text in
-`truth`. Attacks do not change the honest updates.
+Chapters 1 and 13 use them. They differ in what the attacker must know: nothing, its own update, the
+server's last step, how long other updates are, another client's update. The repr of an attack says
+what it does; the federation keeps this text in `truth`. Attacks do not change the honest updates.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..parse import checks
-from ..parse.settings import NotNegative, Positive, Settings
+from ..parse.settings import Count, Natural, NotNegative, Positive, Settings
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,23 @@ class Known:
     @property
     def update(self) -> Tensor:
         """The attacker's own honest update, [P]."""
-        return self.updates[self.clients == self.client][0]
+        return self.of(self.client)
+
+    @property
+    def others(self) -> Tensor:
+        """The honest updates of the other clients in the round, [m - 1, P]."""
+        return self.updates[self.clients != self.client]
+
+    @property
+    def usual_length(self) -> Tensor:
+        """The median length of the other clients' updates; alone, the length of the own one."""
+        rows = self.others if len(self.others) else self.updates
+        return rows.norm(dim=1).median()
+
+    def of(self, client: int) -> Tensor:
+        """A client's honest update, [P]; zeros if it does not take part in the round."""
+        rows = self.updates[self.clients == client]
+        return rows[0] if len(rows) else torch.zeros_like(self.theta)
 
 
 class UpdateAttack(Settings):
@@ -95,11 +112,8 @@ class FreeRide(UpdateAttack):
     noise: NotNegative = 1e-3
 
     def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
-        updates = _matrix(updates)
         checks.instance("generator", generator, Generator, "a torch.Generator")
-        # Double precision on the CPU gives the same noise in every type and on every device.
-        drawn = torch.randn(updates.shape, generator=generator, dtype=torch.float64)
-        return (self.noise * drawn).to(updates)
+        return (self.noise * _noise(_matrix(updates), generator)).to(updates)
 
 
 @dataclass(frozen=True)
@@ -129,6 +143,166 @@ class Replay(UpdateAttack):
             raise ValueError(f"previous: expected shape {expected}, got {got}")
         # Rows of an expanded tensor share memory, so a clone is needed before a row is changed.
         return last_step.expand_as(updates).clone()
+
+
+@dataclass(frozen=True)
+class NoisyReplay(Replay):
+    """Trains nothing: sends the server's last step with Gaussian noise in every parameter.
+
+    noise   standard deviation of the noise, as a share of the step's root mean square
+    source  "advanced delta weights" [Lin et al. 2019]
+    """
+
+    noise: NotNegative = 0.1
+
+    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
+        step = super().__call__(updates, previous, generator)
+        size = step.norm(dim=1, keepdim=True) / step.shape[1] ** 0.5
+        return step + (self.noise * _noise(step, generator)).to(step) * size
+
+
+# --- attacks that see more than their own update and the last step -------------------------------
+
+
+@dataclass(frozen=True)
+class AtMedianLength(UpdateAttack):
+    """Another attack's row, as long as the median of the other clients' updates.
+
+    The attacker knows, or guesses, how long updates are. A row of zeros stays one.
+    """
+
+    inside: UpdateAttack
+
+    def __post_init__(self) -> None:
+        checks.instance("inside", self.inside, UpdateAttack, "an attack such as FreeRide()")
+
+    def sends(self, known: Known) -> Tensor:
+        row = self.inside.sends(known)
+        return row * (known.usual_length / row.norm().clamp(min=1e-30))
+
+
+@dataclass(frozen=True)
+class Disguise(UpdateAttack):
+    """Trains nothing, and looks like an honest client to a detector that it knows.
+
+    Sends a mixture of the server's last step and noise, with the median length of the other
+    clients' updates and the median of their cosines with the last step.
+
+    source  the adaptive free riders of [Fraboni et al. 2021] and of Flower's benchmark, in our form
+    """
+
+    def sends(self, known: Known) -> Tensor:
+        others = known.others
+        noise = _noise(known.theta, known.generator).to(known.theta)
+        if not known.last_step.any() or not len(others):  # round 1: nothing to compare with
+            return known.usual_length * noise / noise.norm()
+        step = known.last_step / known.last_step.norm()
+        cosine = torch.nn.functional.cosine_similarity(others, step[None]).median()
+        noise = noise - (noise @ step) * step
+        sideways = (1 - cosine**2).clamp(min=0).sqrt() * noise / noise.norm()
+        return known.usual_length * (cosine * step + sideways)
+
+
+@dataclass(frozen=True)
+class CopyOf(UpdateAttack):
+    """Sends the update of another client; zeros in a round without that client.
+
+    victim  the id of the client whose update is copied
+    """
+
+    victim: Natural
+
+    def sends(self, known: Known) -> Tensor:
+        return known.of(self.victim)
+
+
+@dataclass(frozen=True)
+class Against(UpdateAttack):
+    """Trains, and pushes against another client to lower that client's score.
+
+    Sends its own honest update minus ``strength`` times the other's direction at its own length,
+    and then as long as the honest update was. Without that client it sends its honest update.
+
+    victim    the id of the client that shall score less
+    strength  0: honest; the larger, the more the row points away from the other's update
+    source    the aim is that of [arXiv 2509.19921], which searches for the best row; this is a
+              single step in its direction
+    """
+
+    victim: Natural
+    strength: NotNegative = 1.0
+
+    def sends(self, known: Known) -> Tensor:
+        own, other = known.update, known.of(self.victim)
+        length = own.norm()
+        row = own - self.strength * length * other / other.norm().clamp(min=1e-30)
+        return row * (length / row.norm().clamp(min=1e-30))
+
+
+@dataclass(frozen=True)
+class Withhold(UpdateAttack):
+    """Takes part from the first round on, but sends zeros before round ``until``."""
+
+    until: Count
+    looks_around = False
+
+    def sends(self, known: Known) -> Tensor:
+        return known.update if known.t >= self.until else torch.zeros_like(known.update)
+
+
+@dataclass(frozen=True)
+class PredictedStep(UpdateAttack):
+    """Trains nothing: predicts the server's next step from its last ones, and sends the prediction.
+
+    The last step changes with the model as a gradient does: s_t = s_(t-1) - B (theta_t -
+    theta_(t-1)), with B from the last differences of models and steps by L-BFGS. Where the
+    prediction is longer than twice the last step, it is cut to that length.
+
+    memory  how many differences are used; the first rounds, without any, replay the last step
+    source  the aim and the form of ACE [Xu et al. 2024], which also trains on its own data in the
+            first rounds
+    """
+
+    memory: Count = 5
+
+    def sends(self, known: Known) -> Tensor:
+        step, past = known.last_step, known.state.get("steps")
+        if not step.any():
+            return step
+        steps = step[None] if past is None else torch.cat([past, step[None]])[-self.memory - 1 :]
+        known.state["steps"] = steps
+        predicted = step
+        if len(steps) > 1:
+            # Each step is also the difference between the model before it and the model after it.
+            predicted = step - _times_hessian(steps[:-1], -steps.diff(dim=0), step)
+        longest = 2 * step.norm()
+        return predicted * (longest / predicted.norm().clamp(min=1e-30)).clamp(max=1)
+
+
+def _times_hessian(models: Tensor, slopes: Tensor, vector: Tensor) -> Tensor:
+    """B @ vector [P] for the L-BFGS matrix B of differences of models and slopes, both [k, P].
+
+    source  [Byrd et al. 1994, Theorem 2.3]; pairs without positive curvature are left out
+    """
+    dtype, models, slopes = vector.dtype, models.double(), slopes.double()
+    vector = vector.double()
+    curved = (models * slopes).sum(1) > 1e-12 * models.norm(dim=1) * slopes.norm(dim=1)
+    models, slopes = models[curved], slopes[curved]
+    if not len(models):
+        return torch.zeros_like(vector, dtype=dtype)
+    products = models @ slopes.T
+    first = (slopes[-1] @ slopes[-1]) / products[-1, -1]  # B before the first pair is first * I
+    lower, diagonal = products.tril(-1), products.diagonal().diag()
+    middle = torch.cat(
+        [torch.cat([first * models @ models.T, lower], 1), torch.cat([lower.T, -diagonal], 1)]
+    )
+    ends = torch.cat([first * models, slopes])
+    return (first * vector - ends.T @ torch.linalg.lstsq(middle, ends @ vector).solution).to(dtype)
+
+
+def _noise(like: Tensor, generator: Generator) -> Tensor:
+    """Gaussian noise in double precision, the same in every type and on every device."""
+    return torch.randn(like.shape, generator=generator, dtype=torch.float64)
 
 
 def _matrix(updates: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -148,6 +149,52 @@ class Federation:
         x, y = move((self.x, self.y))
         validation, test = move(self.validation), move(self.test)
         return replace(self, x=x, y=y, validation=validation, test=test)
+
+    def attacked(self, attacks: Mapping[int, UpdateAttack]) -> Federation:
+        """The same federation where these clients attack, {client id: ``fm.attacks``}.
+
+        Their data stay as they are; `truth` says what they do. Other clients do what they did
+        """
+        attacks = by_client("attacks", attacks, self.clients)
+        told = {client: repr(attack) for client, attack in attacks.items()}
+        attacks, truth = {**self.attacks, **attacks}, {**self.truth, **told}
+        return replace(self, attacks=attacks, truth=truth)
+
+    def under_names(self, client: int, count: int = 2, work: str = "shared") -> Federation:
+        """The same federation where one client joins under several names.
+
+        count    how many names; the first keeps the client's id, the others come last
+        work     "shared": each holds a part of the client's samples, of nearly equal sizes;
+                 "copied": each holds all of them
+        Each name attacks as the client does, and `truth`, `noise` and `notes` say of each what they
+        say of the client
+        """
+        client = checks.whole("client", client, 0, self.clients - 1)
+        count = checks.whole("count", count, 1, int(self.sizes[client]))
+        checks.choice("work", work, ("shared", "copied"))
+        old = [*range(self.clients), *[client] * (count - 1)]  # who each client was
+        held = [torch.arange(*self.offsets[k : k + 2].tolist()) for k in old]
+        if work == "shared":
+            cuts = [i * len(held[client]) // count for i in range(1, count)]
+            held[client], *held[self.clients :] = held[client].tensor_split(cuts)
+        rows = torch.cat(held)
+
+        def of_all(told: Mapping[int, Any]) -> dict[int, Any]:
+            return {new: told[k] for new, k in enumerate(old) if k in told}
+
+        names = [f"{self.names[client]} {i}" for i in range(2, count + 1)] if self.names else []
+        return replace(
+            self,
+            x=self.x[rows],
+            y=self.y[rows],
+            sizes=torch.tensor(list(map(len, held))),
+            unusable=frozenset(new for new, k in enumerate(old) if k in self.unusable),
+            noise=self.noise[old],
+            names=(*self.names, *names),
+            attacks=of_all(self.attacks),
+            truth=of_all(self.truth),
+            notes=of_all(self.notes),
+        )
 
     def __repr__(self) -> str:
         smallest, largest = int(self.sizes.min()), int(self.sizes.max())

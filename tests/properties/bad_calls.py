@@ -114,8 +114,10 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
             add(name, trained(kind), **{"m": 2} if issubclass(kind, fm.SFedAvg) else {})
     for name in ("IID", "DirichletLabels", "DirichletSizes", "ByClass", "SortedShards"):
         add(name, dealt(getattr(partition, name)))
-    for name in ("FreeRide", "Replay", "SignFlip"):
-        add(name, spoilt(getattr(fm.attacks, name)))
+    for name in ("FreeRide", "NoisyReplay", "PredictedStep", "Replay", "SignFlip", "Withhold"):
+        add(name, spoilt(getattr(fm.attacks, name)), **{"until": 2} if name == "Withhold" else {})
+    for name in ("Against", "CopyOf"):
+        add(name, spoilt(getattr(fm.attacks, name)), victim=1)
     add("Scale", spoilt(fm.attacks.Scale), factor=2.0)
     add("FlipLabels", spoilt(fm.FlipLabels), share=0.5)
     add("RelabelAs", spoilt(fm.RelabelAs), target=1)

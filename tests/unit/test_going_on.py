@@ -68,6 +68,8 @@ STRATEGIES = {
     "repair": fm.LabelStandardisation(**REPAIR),
     "repair once": fm.LabelStandardisation(**REPAIR, once=True),
     "RoundValue partial": fm.methods.RoundValue(partial(fm.permutation, samples=4), memory=0.5),
+    "Median": fm.defences.Median(),
+    "behind a detector": fm.defences.Defended(fm.CGSV(), fm.defences.LastStep()),
     "Slow": Slow(speed=0.3),
 }
 

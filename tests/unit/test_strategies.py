@@ -56,7 +56,7 @@ OTHERS: dict[str, Callable[..., fm.FedAvg]] = {  # new ones are tried as they ar
     for name, kind in PUBLIC.items()
     if inspect.isclass(kind) and issubclass(kind, fm.FedAvg)
     if name not in LINEAR | LEARNED | EXACT
-}
+} | {"Median": fm.defences.Median}
 ALL = LINEAR | LEARNED | EXACT | SAMPLED | OTHERS
 FAIR = {name: kind for name, kind in OTHERS.items() if kind is not fb.GTGShapley}  # draws orders
 LOCAL = LocalSGD(batch=4)

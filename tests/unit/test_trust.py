@@ -18,9 +18,9 @@ PACKAGE = ROOT / "fedlab_mini"
 TRUSTING = ("games", "engine/fast", "engine/left_out.py", "engine/local.py")  # rooms, files
 TRUSTING += ("engine/minibatches.py", "engine/plain.py", "engine/rounds.py", "engine/simulate.py")
 TRUSTING += ("engine/train.py", "methods/aam.py", "methods/aam_fit.py", "methods/adam.py")
-TRUSTING += ("methods/cgsv.py", "methods/fedavg.py", "methods/fedccea.py", "methods/policy.py")
+TRUSTING += ("methods/cgsv.py", "methods/defences.py", "methods/fedavg.py", "methods/fedccea.py")
 TRUSTING += ("methods/label_standardisation.py", "methods/numerics.py", "methods/reinforce.py")
-TRUSTING += ("methods/sfedavg.py",)
+TRUSTING += ("methods/policy.py", "methods/sfedavg.py")
 # Who takes checks nevertheless, and why.
 CHECKING = {
     "engine/train.py": "what a client answers to a message, whoever wrote the message",
@@ -49,6 +49,7 @@ RAISING = {
     "methods/aam.py AAM.collapsed": "sigmoid nodes form no linear map",
     "methods/cgsv.py CGSV.__post_init__": "settings that exclude each other",
     "methods/cgsv.py cosine_game": "a sum of length 0 has no direction",
+    "methods/defences.py Detector.suspects": "a detector that a reader has not finished",
     "methods/fedavg.py Configuration.__setattr__": "a strategy's attributes are fixed",
     "methods/fedavg.py FedAvg._checked_weights": "what weights of a reader's subclass returns",
     "methods/fedavg.py FedAvg.count": "a reader's subclass whose state begins without rounds",
