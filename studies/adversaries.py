@@ -16,13 +16,13 @@ import fedlab_mini as fm
 from fedlab_bench.compared import watcher
 from fedlab_bench.dealing import SCENARIOS
 from fedlab_bench.worlds import LOCAL, ROUNDS
-from fedlab_mini.engine.rounds import Round, Server
+from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.judge.registry import SCORES
 from fedlab_mini.judge.watch import Watch
 from fedlab_mini.methods.defences import Defended, Detector
 from fedlab_mini.worlds.attacks import UpdateAttack
 
-from .adversaries_claims import OF_ATTACKS, OF_CLINICS, gained
+from .adversaries_claims import OF_ATTACKS, OF_CLINICS, OF_CONTROLS, gained
 from .cases import CLINICS as AS_CLINICS
 from .protocols import study
 from .study import Row
@@ -270,6 +270,56 @@ def shares(scenario: str, this: Attacked, found: Mapping[str, Tensor]) -> Iterat
             yield f"{scenario}, {clinic}", name, "share of the pay", share
 
 
+# --- controls ------------------------------------------------------------------------------------
+
+
+class WithoutFir(fm.FedAvg):
+    """Five clinics train."""
+
+    def select(self, server: Server, state: State, t: int) -> Tensor:
+        """All but Fir."""
+        return torch.arange(FIR)
+
+
+class LongerSteps(WithoutFir):
+    """Five clinics train, and the server's steps are a fifth longer, as without Fir's weight."""
+
+    def step(self, server: Server, state: State, round: Round) -> Step:
+        """The step of federated averaging, times 1.2."""
+        done = super().step(server, state, round)
+        return done._replace(theta=round.theta + 1.2 * (done.theta - round.theta))
+
+
+def control_rows(seed: int, *, rounds: int = 48) -> Iterator[Row]:
+    """Is a replay better than no Fir at all? Does the server's gradient follow its own samples?"""
+    fed, net = fm.six_clinics(seed), fm.mlp(64, 32, 10)
+    replay = fm.attacks.Replay()
+    longer = fm.attacks.AtMedianLength(replay)
+    cases: dict[str, tuple[fm.Federation, fm.FedAvg]] = {
+        "Fir is idle": (fed, fm.FedAvg()),
+        "without Fir": (fed, WithoutFir()),
+        "without Fir, longer steps": (fed, LongerSteps()),
+        "Fir: replay": (fed.attacked({FIR: replay}), fm.FedAvg()),
+        "Fir: replay, median length": (fed.attacked({FIR: longer}), fm.FedAvg()),
+    }
+    for scenario, (changed, rule) in cases.items():
+        this = Attacked(changed, net, AS_CLINICS, rounds)
+        history, _ = this.trained(3 * seed + 2, rule=rule)
+        yield scenario, "FedAvg", "accuracy", float(history.accuracy[-1])
+    honest = fm.six_clinics(seed, fir_trains=True)
+    inputs, labels = honest.validation
+    kept = labels < 8
+    judges = {"all digits": honest.validation, "0 to 7": (inputs[kept], labels[kept])}
+    _, seen = Attacked(honest, net, AS_CLINICS, rounds).trained(3 * seed + 2)
+    for judge, samples in judges.items():
+        this = Attacked(replace(honest, validation=samples), net, AS_CLINICS, rounds)
+        # The first judge's gradients are stored beside the rounds.
+        fresh = [one.copy() for one in seen]
+        told = this.named(fresh, fm.defences.ServersGradient(), seed)[1:].double().mean(0)
+        for clinic, share in zip(honest.names, told.tolist(), strict=True):
+            yield f"judged by {judge}, {clinic}", "server's gradient", "rounds named", share
+
+
 STUDIES = (
     study(
         "adversaries",
@@ -278,5 +328,12 @@ STUDIES = (
         derived=gained,
         probe={"splits": ("skewed",), "rounds": 2},
     ),
-    study("adversaries-clinics", clinic_rows, OF_CLINICS.values(), probe={"rounds": 2}),
+    study("adversaries-controls", control_rows, OF_CONTROLS.values(), probe={"rounds": 2}),
+    study(
+        "adversaries-clinics",
+        clinic_rows,
+        OF_CLINICS.values(),
+        derived=gained,
+        probe={"rounds": 2},
+    ),
 )

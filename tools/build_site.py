@@ -32,7 +32,7 @@ MATHJAX = (  # without its menu, which is a third of the usual bundle
     *("startup.js", "core.js", "input/tex.js", "output/chtml.js", "output/chtml/fonts/tex.js"),
     *("output/chtml/fonts/woff-v2", "a11y/assistive-mml.js"),
 )
-EXTENSIONS = ("docstrings", "glossary_terms", "last_changed", "lesson_numbers", "page_scripts")
+EXTENSIONS = ("docstrings", "glossary_terms", "last_changed", "page_scripts")
 EXTENSIONS += ("search_texts",)
 ADDRESS = re.compile(r"https://git(hub|lab)\.com/[\w.-]+/[\w.-]+")
 USED = re.compile(r"\bfa-([a-z0-9-]+)")

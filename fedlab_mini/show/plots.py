@@ -466,6 +466,32 @@ def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class") -> Figu
     )
 
 
+def shares(
+    tables: Mapping[str, Mapping[str, Mapping[str, float]]], *, rows: str, columns: str, label: str
+) -> Figure:
+    """Draw tables of shares from 0 to 1 side by side; the darker a cell, the larger its share.
+
+    tables  {title: {row: {column: share}}}, all with the same rows and columns
+    label   what the shares are
+    """
+    check_texts(rows=rows, columns=columns, label=label)
+    first = next(iter(tables.values()))
+    names, heads = list(first), list(next(iter(first.values())))
+    figure, axes = new_figure(
+        2.0 + 3.4 * columns_of(len(tables)), 1.6 + 0.24 * len(names), len(tables)
+    )
+    for axis, (title, table) in zip(axes, tables.items(), strict=True):
+        cells = [[table[row][column] for column in heads] for row in names]
+        image = axis.imshow(cells, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        axis.grid(False)
+        axis.set(xlabel=columns, ylabel=rows, title=title)
+        axis.set_xticks(range(len(heads)), list(map(shown_label, heads)), rotation=90)
+        axis.set_yticks(range(len(names)), names)
+    figure.colorbar(image, ax=axes, label=label)
+    told = f"{label.capitalize()}, by {rows} and {columns}"
+    return finished(figure, f"{told}.", f"{told}: {', '.join(tables)}.")
+
+
 def drawn(figure: Figure | Table, panel: int | str = 0) -> dict[str, list[Any]]:
     """The numbers that a figure or a table shows, by label.
 
