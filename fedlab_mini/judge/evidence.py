@@ -27,8 +27,10 @@ from .student import strict, visible
 from .student import student as student
 
 Values = Tensor | Sequence[float]
-# A share of the range: float32 values that differ by less count as one value.
+# A share of a finite range: float32 values that differ by less count as one value.
 ROUNDING = 1e-6
+# Without a range: so many units in the last digit of the largest value, in the values' own type.
+UNITS = 4
 INF = math.inf
 
 
@@ -164,6 +166,7 @@ def paired(
         expected = f"one value for each of the {len(first)} seeds of a"
         raise ValueError(f"b: expected {expected}, got {len(second)}")
     differences = [one - other for one, other in zip(first, second, strict=True)]
+    differences = _as_one(differences, _rounding("a", a) + _rounding("b", b))
     return interval(differences, level, low=low - high, high=high - low)
 
 
@@ -204,6 +207,8 @@ def _checked(name: str, values: Values, low: float, high: float) -> list[float]:
     """One value per seed, in the range; values within rounding of an end are set to the end."""
     low, high = checks.span(low, high)
     per_seed = checks.reals(name, values, ["seeds"], dtype=torch.float64).cpu().tolist()
+    if not math.isfinite(high - low):
+        per_seed = _as_one(per_seed, _rounding(name, values))
     room = _room(per_seed, low, high)
     for value in per_seed:
         if not low - room <= value <= high + room:
@@ -218,12 +223,27 @@ def _room(per_seed: Sequence[float], low: float, high: float) -> float:
     return ROUNDING * size
 
 
+def _rounding(name: str, values: Values) -> float:
+    """How far apart rounding alone may put values of this size and type."""
+    numbers = checks.array(name, values, ["seeds"])
+    kind = numbers.dtype if numbers.is_floating_point() else torch.float64
+    return UNITS * torch.finfo(kind).eps * float(numbers.abs().max())
+
+
+def _as_one(per_seed: list[float], rounding: float) -> list[float]:
+    """The values; if only rounding tells them apart, each is the middle one."""
+    if max(per_seed) - min(per_seed) > rounding:
+        return per_seed
+    return [sorted(per_seed)[len(per_seed) // 2]] * len(per_seed)
+
+
 def _spread(per_seed: Sequence[float]) -> float:
     return float(torch.tensor(per_seed, dtype=torch.float64).std())
 
 
 def _agree(per_seed: Sequence[float], low: float, high: float) -> bool:
-    return max(per_seed) - min(per_seed) <= _room(per_seed, low, high)
+    room = _room(per_seed, low, high) if math.isfinite(high - low) else 0
+    return max(per_seed) - min(per_seed) <= room
 
 
 def _weight(per_seed: Sequence[float], low: float, high: float) -> float:

@@ -89,6 +89,18 @@ def test_seeds_that_agree_leave_room_and_without_a_range_bound_nothing() -> None
     assert found == (0.5, -math.inf, math.inf, 5)
 
 
+@pytest.mark.parametrize("values", [(1e9, 1e9 + 100, 1e9 + 500), (1e-9, 1.1e-9, 1.5e-9)])
+def test_without_a_range_seeds_agree_if_only_rounding_of_their_type_tells_them_apart(values):
+    spread = np.array(values)
+    assert evidence.interval(values).high - evidence.interval(values).low < 100 * spread.std()
+    assert math.isfinite(evidence.paired(values, [values[0]] * 3).low)
+    for kind in (np.float32, np.float64):
+        hair = kind(0.7) * (1 + np.array([0, 1, -1, 2], kind) * np.finfo(kind).eps)
+        assert str(evidence.interval(hair)) == "0.70 (all 4 seeds agree)"
+        assert evidence.paired(hair, np.full(4, kind(0.2)))[1:3] == (-math.inf, math.inf)
+        assert math.isfinite(evidence.interval(hair + kind(1e-3) * np.arange(4)).low)
+
+
 def test_pairs_cancel_what_a_seed_shares_and_a_verb_needs_an_interval_without_zero() -> None:
     shared = np.random.default_rng(1).normal(0, 10, 8)
     a, b = shared + np.linspace(0.9, 1.1, 8), shared
