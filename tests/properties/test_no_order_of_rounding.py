@@ -84,7 +84,7 @@ def test_equal_updates_have_equal_scores(method):
 def test_ids_break_no_tie():
     """Over seeds each of the tied leaves first as often as the others; one seed says one thing."""
     scores, removed = torch.tensor([2.0, 1, 1, 1, 1, 0]), torch.tensor([2])
-    gone = torch.stack([1 - _present(scores, removed, seed)[:, 0] for seed in range(400)])
+    gone = torch.stack([1 - _present(scores, removed, seed)[0, :, 0] for seed in range(400)])
     assert gone[:, 0, 0].all()
     assert gone[:, 1, 5].all()
     share = gone[:, :, 1:5].mean(0)

@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 import fedlab_mini as fm
 from fedlab_mini.engine.minibatches import LocalSGD
+from fedlab_mini.judge.removal import _present
 
 RANDOM = [torch.randn(9, generator=torch.Generator().manual_seed(s)) for s in range(3)]
 
@@ -83,3 +84,27 @@ def test_removal_curves_are_trainings_without_the_best_and_the_worst(make_fed):
 
     assert curves.highest[2:].tolist() == [without(2), without(2, 0), without(2, 0, 3, 4)]
     assert curves.lowest[2:].tolist() == [without(1), without(1, 3), without(1, 3, 4, 0)]
+
+
+def test_removal_curves_are_means_over_the_orders_of_tied_clients(make_fed):
+    """Who is removed among equals is nobody's merit: a constant score has two equal curves."""
+    fed, net = make_fed((9, 4, 20, 13, 7)), fm.mlp(6, 8, 3)
+    training = {"rounds": 1, "local": LOCAL}
+    for seed in range(3):
+        flat = fm.removal_curves(fed, net, [2.0] * 5, (0.0, 0.2, 0.4), seed=seed, **training)
+        assert torch.equal(flat.highest, flat.lowest)
+    ties, removed = torch.tensor([1.0, 0, 0, 0, 2]), torch.tensor([0, 1, 2, 3])
+    present = _present(ties, removed, 0)  # [orders, 2, F, K]
+    assert present.shape[1:] == (2, 4, 5)
+    # Without the highest: 4, then 0, then one of 1, 2, 3; without the lowest, some of these.
+    assert (present[:, 0, :3] == present[0, 0, :3]).all()
+    assert present[0, 0, :3].tolist() == [[1] * 5, [1, 1, 1, 1, 0], [0, 1, 1, 1, 0]]
+    gone = 1 - present.mean(0)
+    assert gone[0, 3, [0, 4]].tolist() == [1, 1] and gone[0, 3].sum() == 3
+    assert gone[1, 1, [0, 4]].tolist() == [0, 0] and gone[1, 1].sum() == 1
+    assert (gone[1, 1, 1:4] > 0).all()
+    # No tie is divided, so one order is enough.
+    assert _present(ties, removed[:3] * torch.tensor([1, 0, 0]), 0).shape[0] == 1
+    assert torch.equal(
+        _present(ties, torch.tensor([3]), 0)[0, 1, 0], torch.tensor([1.0, 0, 0, 0, 1])
+    )
