@@ -109,6 +109,8 @@ def _fault_of_layer(layer: nn.Module) -> str:
     normalises_batches = isinstance(layer, nn.modules.batchnorm._BatchNorm)
     if normalises_batches or getattr(layer, "track_running_stats", False):
         return "mixes the samples of a batch, or keeps statistics; use GroupNorm or LayerNorm"
+    if ".quantized" in type(layer).__module__:  # such as quantize_dynamic makes
+        return "has quantised weights, which cannot be trained; give the module before that"
     if isinstance(layer, torch.jit.ScriptModule):
         return "is compiled by torch.jit; give the module that it was made from, with its weights"
     if any(map(is_lazy, layer.parameters(recurse=False))):

@@ -204,6 +204,13 @@ def replaced_forward() -> nn.Module:
     return module
 
 
+def quantised(module: nn.Module) -> nn.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.ao is deprecated, and people bring its modules
+        module = nn.Sequential(module)
+        return torch.ao.quantization.quantize_dynamic(module, {nn.Linear}, torch.qint8)[0]
+
+
 def spectral_layer() -> nn.Module:
     return new_spectral_norm(nn.Linear(4, 3))
 
@@ -217,6 +224,11 @@ REFUSED = {
     "compiled in part": (
         half_compiled,
         r"module: layer '0' .* is compiled by torch\.jit; give the",
+    ),
+    "quantised": (lambda: quantised(nn.Linear(4, 3)), "module: layer '' .* has quantised weights"),
+    "quantised in part": (
+        lambda: quantised(nn.Sequential(nn.Conv1d(4, 2, 1), nn.Flatten(), nn.Linear(2, 3))),
+        r"module: layer '2' \(Linear\) has quantised weights, which cannot be trained; give",
     ),
     "meta": (
         lambda: nn.Linear(4, 3, device="meta"),
