@@ -7,6 +7,8 @@ minibatches, model, fast. Above: train, simulate.
 
 from __future__ import annotations
 
+import math
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -28,7 +30,8 @@ TOO_LONG = 1e3  # times the first model's length (at least 1): a longer update i
 
 def limit_of(theta: Tensor) -> float:
     """The greatest length of a usable update in a training run from ``theta`` [P]."""
-    return TOO_LONG * max(1.0, float(torch.linalg.vector_norm(theta)))
+    length = float(torch.linalg.vector_norm(theta, dtype=torch.float64))
+    return min(TOO_LONG * max(1.0, length), sys.float_info.max)
 
 
 def usable(updates: Tensor, limit: float) -> Tensor | None:
@@ -38,7 +41,7 @@ def usable(updates: Tensor, limit: float) -> Tensor | None:
     """
     numbers = updates.flatten()
     # One fast pass over all updates; any comparison with NaN is false.
-    if float(numbers @ numbers) <= limit**2:
+    if float(numbers @ numbers) <= limit * limit < math.inf:
         return None
     lengths = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64).cpu()
     return None if (lengths <= limit).all() else lengths <= limit

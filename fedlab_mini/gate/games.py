@@ -65,6 +65,9 @@ def _round_arguments(
     y = alongside("y", y, x)
     x = reals("x", x, ["N", "..."])
     theta, updates, x = _common_type(theta, updates, x)
+    if not updates.square().sum(1).isfinite().all():
+        largest, kind = float(updates.abs().max()), str(updates.dtype)[6:]
+        raise ValueError(f"updates: got numbers up to {largest:.3g}, whose squares overflow {kind}")
     y = labels_for(net, "y", y, x, output_count(net, x)).clone()
     found = {"net": net, "theta": theta, "updates": updates, "x": x, "y": y}
     if weights is not None:

@@ -101,8 +101,9 @@ def score(
     returns     a frame with one row per client and one column per method; higher is a larger
                 contribution. The last column, ``rounds``, counts the client's rounds
     raises      TypeError or ValueError naming the record, its file and its key. A client whose
-                update is not finite is left out of that round, with a warning. Of several methods,
-                one that fails has NaN in its column, and a warning says why
+                update, or its square in the update's type, is not finite is left out of that round,
+                with a warning. Of several methods, one that fails has NaN in its column, and a
+                warning says why
     """
     # Copies, here and in the records, because a generator may overwrite a round with the next.
     net = frozen(instance("net", net, Model, "fm.Model(module)"))

@@ -25,13 +25,13 @@ def classes_of(server: Server, name: str) -> int:
 
 
 def of_usual_size(rows: Tensor) -> Tensor:
-    """Rows [..., P], each divided by a power of two so that entries are at most 1 in size.
+    """Rows [..., P], each divided by a power of two so that entries are at most 2 in size.
 
     The direction stays exact. Squares of a tiny or huge row would underflow or overflow.
     """
     largest = rows.abs().amax(-1, keepdim=True)
-    # largest = mantissa * 2^exponent; a row of zeros stays unchanged.
-    powers = largest / torch.frexp(largest).mantissa
+    # largest = mantissa * 2^exponent, and 2^exponent itself may overflow; zeros stay unchanged.
+    powers = largest / (2 * torch.frexp(largest).mantissa)
     return rows / torch.where(largest > 0, powers, 1)
 
 

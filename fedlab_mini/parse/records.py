@@ -6,6 +6,7 @@ An error names the record, its file, and the key. ``score`` says what a record h
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import warnings
@@ -154,14 +155,18 @@ class Record:
         sizes = by_id(f"{self.label}: sizes", sizes, client_names) if named(sizes) else sizes
         most = MOST_SAMPLES // max(1, count)
         sizes = wholes(f"{self.label}: sizes", sizes, [count], 1, most).cpu()
-        # One fast pass: if a sum is finite, all its terms are.
-        all_finite = bool(updates.sum().isfinite())
-        usable = torch.ones(count).bool() if all_finite else updates.isfinite().all(1).cpu()
+        # Squares, because lengths and models of an update that is too long would overflow. One
+        # fast pass: if a sum is finite, all its terms are.
+        numbers, usable = updates.flatten(), torch.ones(count).bool()
+        if not math.isfinite(numbers @ numbers):
+            usable = updates.square().sum(1).isfinite().cpu()
         if not usable.all():
             usable_clients = zip(client_names, usable.tolist(), strict=True)
             broken = [client for client, is_usable in usable_clients if not is_usable]
-            message = f"round {t}: the update of {shown(broken)} is not finite; left out"
-            warnings.warn(message, stacklevel=3)
+            message = (
+                f"round {t}: the update of {shown(broken)} is not finite, or its square is not"
+            )
+            warnings.warn(f"{message}; left out", stacklevel=3)
             # Selecting rows copies all of them, so it is done only if necessary.
             updates = updates[usable.to(updates.device)]
         return Rows(clients[usable], sizes[usable], updates, clients[~usable])
