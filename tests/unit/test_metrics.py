@@ -100,8 +100,10 @@ def test_removal_curves_are_means_over_the_orders_of_tied_clients(make_fed):
     assert (present[:, 0, :3] == present[0, 0, :3]).all()
     assert present[0, 0, :3].tolist() == [[1] * 5, [1, 1, 1, 1, 0], [0, 1, 1, 1, 0]]
     gone = 1 - present.mean(0)
-    assert gone[0, 3, [0, 4]].tolist() == [1, 1] and gone[0, 3].sum() == 3
-    assert gone[1, 1, [0, 4]].tolist() == [0, 0] and gone[1, 1].sum() == 1
+    assert gone[0, 3, [0, 4]].tolist() == [1, 1]
+    assert gone[0, 3].sum() == 3
+    assert gone[1, 1, [0, 4]].tolist() == [0, 0]
+    assert gone[1, 1].sum() == 1
     assert (gone[1, 1, 1:4] > 0).all()
     # No tie is divided, so one order is enough.
     assert _present(ties, removed[:3] * torch.tensor([1, 0, 0]), 0).shape[0] == 1
