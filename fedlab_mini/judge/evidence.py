@@ -231,7 +231,7 @@ def _rounding(name: str, values: Values) -> float:
 
 
 def _as_one(per_seed: list[float], rounding: float) -> list[float]:
-    """The values; if only rounding tells them apart, each is the middle one."""
+    """The values; if they differ by rounding only, each is the middle one."""
     if max(per_seed) - min(per_seed) > rounding:
         return per_seed
     return [sorted(per_seed)[len(per_seed) // 2]] * len(per_seed)

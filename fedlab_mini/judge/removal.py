@@ -59,7 +59,7 @@ def removal_curves(
 
     scores [K]; fractions in [0, 1) of the clients, rounded down to whole clients; all runs
     are one ``simulate`` call of 2 F runs, judged on the server's test set. Where a fraction removes
-    some of several clients with tied scores, the curves are means over eight orders of such
+    some of several clients with tied scores, the curves are means over eight orderings of such
     clients, which the seed draws, and need eight times as many runs
     """
     # A little is added, so that 0.3 of ten clients is three in spite of rounding.
@@ -70,22 +70,22 @@ def removal_curves(
     final = simulate(
         fed, net, participation, local=local, seed=seed, metric=metric, on="test", last=True
     )
-    # [orders, 2, F] -> [2, F]
+    # [orderings, 2, F] -> [2, F]
     highest, lowest = final.view(present.shape[:3]).mean(0)
     return RemovalCurves(removed, highest, lowest)
 
 
 def _present(scores: Tensor, removed: Tensor, seed: int) -> Tensor:
-    """The remaining clients, [orders, 2, F, K] of 0 and 1: without the highest, the lowest.
+    """The remaining clients, [orderings, 2, F, K] of 0 and 1: without the highest, the lowest.
 
-    One order if no fraction divides clients with tied scores
+    One ordering if no fraction divides clients with tied scores
     """
     clients, rank, generator = len(scores), ranks(scores), stream(seed, "removal ties")
     drawn = torch.stack([torch.randperm(clients, generator=generator) for _ in range(ORDERS // 2)])
-    # With each order also its reverse, so that a constant score has two equal curves.
+    # With each ordering also its reverse, so that a constant score has two equal curves.
     drawn = torch.cat([drawn, drawn.flip(1)])
     # A stable sort keeps tied clients as they were drawn, because their ids carry no meaning.
-    worst_first = drawn.gather(1, rank[drawn].argsort(stable=True))  # [orders, K]
+    worst_first = drawn.gather(1, rank[drawn].argsort(stable=True))  # [orderings, K]
     place = worst_first.argsort()  # of each client, 0 for the worst
     count = removed[:, None]
     kept = torch.stack([place[:, None] < clients - count, place[:, None] >= count], 1).float()
