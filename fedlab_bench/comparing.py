@@ -88,7 +88,7 @@ def compare(
     import pandas  # here, since it takes a second to import
 
     chosen = watchable(METHODS if methods is None else methods)
-    source = checks.choice("data", data, tuple(SAMPLES))
+    source, n_jobs = checks.choice("data", data, tuple(SAMPLES)), checks.processes("n_jobs", n_jobs)
     given = {"rounds": rounds, "local": LOCAL if local is None else local, "metric": metric}
     setting: dict[str, Any] = {"source": source, **given}
     worlds = {name: replace(one, **setting) for name, one in _worlds(scenarios).items()}

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedlab_mini.engine.model import Model
-from fedlab_mini.engine.networks import logistic, mlp
+from fedlab_mini.gate.networks import logistic, mlp
 from fedlab_mini.streams import stream
 from fedlab_mini.worlds.corrupt import DataCorruption, FlipLabels
 from fedlab_mini.worlds.data import Dataset, load

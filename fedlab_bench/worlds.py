@@ -14,8 +14,8 @@ from torch import Generator, Tensor
 
 from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.engine.model import Model
-from fedlab_mini.engine.networks import cnn
-from fedlab_mini.engine.outputs import frozen
+from fedlab_mini.engine.outputs import snapshot
+from fedlab_mini.gate.networks import cnn
 from fedlab_mini.parse import checks
 from fedlab_mini.parse.metric import Metric
 from fedlab_mini.worlds.attacks import FreeRide, Replay, Scale, SignFlip, UpdateAttack
@@ -130,7 +130,7 @@ class World:
         """The federation and the model of a seed."""
         fed, net = self.make(self.source, seed)
         # A copy, because every training run begins anew.
-        return fed, frozen(net)
+        return fed, snapshot(net)
 
     def worse(self, seed: int) -> list[int] | None:
         """Ids of the clients known to be of less use; None if there are none, or if all are."""

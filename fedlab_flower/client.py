@@ -16,12 +16,12 @@ from flwr.clientapp import ClientApp
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.engine.fit import labels_for, output_count
 from fedlab_mini.engine.left_out import names
 from fedlab_mini.engine.local import round_updates
 from fedlab_mini.engine.minibatches import Shuffles
-from fedlab_mini.engine.outputs import twin
+from fedlab_mini.engine.outputs import fresh_copy
 from fedlab_mini.engine.train import checked_labels
+from fedlab_mini.gate.fit import labels_for, output_count
 from fedlab_mini.keep.files import described
 from fedlab_mini.methods.label_standardisation import Inspection
 from fedlab_mini.parse.checks import instance, reals, shown, whole
@@ -54,7 +54,7 @@ def client_app(
             f"load: the attack of client {names(curious)} reads what other clients send, or "
             "remembers; a node sees its own update only"
         )
-    net = twin(instance("net", net, fm.Model, "fm.Model(module)"))
+    net = fresh_copy(instance("net", net, fm.Model, "fm.Model(module)"))
     app = ClientApp()
 
     def node_of(message: Message, context: Context, finite: bool = True) -> Node:

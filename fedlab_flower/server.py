@@ -19,11 +19,11 @@ from torch import Tensor
 
 import fedlab_mini as fm
 from fedlab_mini.engine import rounds as fl
-from fedlab_mini.engine.fit import output_count
 from fedlab_mini.engine.left_out import names
 from fedlab_mini.engine.rounds import Server
 from fedlab_mini.engine.train import Training, of_clients, written_to
 from fedlab_mini.gate.answers import a_strategy
+from fedlab_mini.gate.fit import output_count
 from fedlab_mini.gate.training import check_start, starting_model
 from fedlab_mini.parse.checks import distinct_ids, flag, home, instance, number, whole
 

@@ -26,7 +26,6 @@ from . import pay as pay
 from .engine.history import History
 from .engine.minibatches import LocalSGD
 from .engine.model import Model
-from .engine.networks import logistic, mlp
 from .games.game import Game
 from .gate.draws import score_intervals
 from .gate.games import (
@@ -47,6 +46,7 @@ from .gate.games import (
 )
 from .gate.judging import removal_curves
 from .gate.methods import class_relevance, contribution_index, cosine_game, cosines, fedccea
+from .gate.networks import logistic, mlp
 from .gate.scoring import records, score
 from .gate.training import local_updates, simulate, train
 from .judge import evidence as evidence
@@ -82,9 +82,9 @@ __all__ += ["simulate", "six_clinics", "skewed_digits", "spam", "spearman", "tra
 # Names of version 2.0 that are kept for one release, by the module that holds them: old=new.
 MOVED = {
     "engine.history": "Cost",
-    "engine.networks": "cnn",
     "engine.rounds": "Round Server Step",
     "games.estimate": "Estimate",
+    "gate.networks": "cnn",
     "gate.games": "core_shortfall least_core nucleolus",
     "methods": "AAM FedCCEAResult RoundValue Taylor fit_aam settle simulator",
     "worlds.attacks": "free_ride=FreeRide replay=Replay scale=Scale sign_flip=SignFlip",

@@ -17,7 +17,7 @@ from torch import Tensor
 import fedlab_bench as fb  # registers the scores of the bench  # noqa: F401
 import fedlab_mini as fm
 from fedlab_mini.engine.minibatches import Shuffles
-from fedlab_mini.engine.outputs import judged
+from fedlab_mini.engine.outputs import quality
 from fedlab_mini.engine.simulate import Block, Simulation
 from fedlab_mini.gate.training import starting_model
 from fedlab_mini.parse.samples import Samples
@@ -110,7 +110,7 @@ def worths(
             block.one_round(some, t)
             if t in lengths:
                 for judge, (x, y) in judges.items():
-                    accuracy, loss = judged(net, block.thetas, x, y, "accuracy", "loss")
+                    accuracy, loss = quality(net, block.thetas, x, y, "accuracy", "loss")
                     found[judge, "accuracy", t].append(accuracy)
                     found[judge, "loss", t].append(-loss)
     return {place: torch.cat(parts) for place, parts in found.items()}

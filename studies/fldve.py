@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import fedlab_mini as fm
-from fedlab_mini.engine.networks import cnn
 from fedlab_mini.engine.rounds import Round, Server, State, Step
+from fedlab_mini.gate.networks import cnn
 from fedlab_mini.methods.reinforce import others, shortened
 from fedlab_mini.show import plots
 from fedlab_mini.streams import one_thread

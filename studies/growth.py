@@ -20,10 +20,10 @@ from fedlab_bench.methods.gtg import GTGShapley
 from fedlab_mini.engine.local import round_updates
 from fedlab_mini.engine.minibatches import LocalSGD, Shuffles
 from fedlab_mini.engine.model import Model
-from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.rounds import Round, Server, Strategy, copied
 from fedlab_mini.games import round_tables as tables
 from fedlab_mini.games import shapley
+from fedlab_mini.gate.networks import mlp
 from fedlab_mini.gate.training import train
 from fedlab_mini.methods.cgsv import CGSV
 from fedlab_mini.methods.fedavg import FedAvg

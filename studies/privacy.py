@@ -15,10 +15,10 @@ from torch import Tensor
 from fedlab_mini.engine.history import History
 from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.engine.model import Model
-from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.games import shapley
 from fedlab_mini.games.training_games import round_game
+from fedlab_mini.gate.networks import mlp
 from fedlab_mini.gate.training import train
 from fedlab_mini.judge.metrics import spearman
 from fedlab_mini.judge.watch import Watch

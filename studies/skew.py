@@ -18,8 +18,8 @@ from torch.nn.functional import normalize, one_hot
 
 from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.engine.model import Model
-from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.rounds import Round, Step
+from fedlab_mini.gate.networks import mlp
 from fedlab_mini.gate.training import train
 from fedlab_mini.judge.metrics import detection_auc
 from fedlab_mini.methods.fedavg import FedAvg

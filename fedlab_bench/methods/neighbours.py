@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fedlab_mini.engine.fit import output_table
+from fedlab_mini.engine.outputs import output_table
 from fedlab_mini.engine.rounds import Round, Server, State
 from fedlab_mini.games.round_tables import gradient
 from fedlab_mini.methods.cgsv import cosines

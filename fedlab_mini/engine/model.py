@@ -1,9 +1,7 @@
 """Model: any ``nn.Module`` seen as a function of one flat parameter vector ``theta [P]``.
 
-Chapter 1 derives it. A model has ten public names, which its docstring lists. ``outputs`` and
-``fit`` hold functions of a model that other subpackages call, too: the first evaluates, the second
-asks whether it fits the data.
-Below: fit, outputs, module. Above: networks, local.
+Chapter 1 derives it. A model has ten public names, which its docstring lists. ``outputs`` evaluates
+it; ``gate.fit`` asks whether it fits the data. Below: outputs, module. Above: networks, local.
 """
 
 from __future__ import annotations
@@ -15,11 +13,17 @@ from torch import Tensor, nn
 
 from ..parse import checks
 from ..parse.checks import instance, reals
-from ..parse.metric import Function, Metric, check_metric
-from ..parse.module import Look, copied, trainable
+from ..parse.metric import (
+    Function,
+    Metric,
+    check_function,
+    check_metric,
+    refuse_misread_objective,
+)
+from ..parse.module import Look, copied, inputs_of, some, trainable, vectors, with_gradient
+from ..parse.samples import labels_of
 from ..streams import LOCK, one_thread, stream
 from . import outputs
-from .fit import labels_for
 from .objective import Objective
 
 
@@ -48,6 +52,8 @@ class Model:
     def __init__(
         self, module: nn.Module, *, loss: Function | None = None, metric: Function | None = None
     ):
+        check_function("loss", loss)
+        check_function("metric", metric)
         self.objective = Objective(loss, metric)
         self.module = instance("module", module, nn.Module, "a torch.nn.Module")
         # Whether the package made the module, so that no weights of a user can be lost.
@@ -108,20 +114,15 @@ class Model:
 
     def split(self, theta: Tensor) -> list[Tensor]:
         """Views of ``theta [..., P]``, one for each parameter, each [..., *shape]."""
-        numbers, parts = checks.array("theta", theta, ["..."]), outputs.parts(self)
-        if numbers.ndim == 0 or numbers.shape[-1] != parts.P:
-            got = checks.shown(numbers)
-            raise ValueError(f"theta: expected an array [..., {parts.P}], got {got}")
-        # The given tensor itself, because it keeps its gradient.
-        theta = theta if torch.is_tensor(theta) else numbers
-        return parts.split(theta)
+        parts = outputs.parts(self)
+        return parts.split(vectors("theta", theta, parts.P))
 
     def forward(self, theta: Tensor, x: Tensor) -> Tensor:
         """Outputs [N, classes] for inputs ``x [N, ...]`` under ``theta [P]``, in eval mode."""
-        net = outputs.asked(self)
-        x = outputs.inputs(net, x)
-        theta = outputs.with_gradient("theta", theta, [net.P])
-        with outputs.judging(net):
+        net = outputs.evaluable(self)
+        x = inputs_of(outputs.parts(net).layers, x)
+        theta = with_gradient("theta", theta, [net.P])
+        with outputs.eval_mode(net):
             # Clones, because a forward may write to its arguments; gradients pass through a clone.
             return outputs.outputs(net, net.split(theta.to(x).clone()), x.clone())
 
@@ -138,10 +139,13 @@ class Model:
         labels), which are class scores [N, classes] and [N]; returns [C] in float64
         """
         check_metric("metric", metric)
-        net = outputs.asked(self, keep=True)
+        net, own = outputs.evaluable(self, again=True), self.objective.given_loss is not None
         y = checks.alongside("y", y, x)
-        x = outputs.inputs(net, x)
+        x = inputs_of(outputs.parts(net).layers, x)
         thetas = reals("thetas", thetas, ["C", net.P], dtype=x.dtype, finite=False).to(x.device)
-        y = labels_for(self, "y", y, x)
+        y = labels_of("y", y, x, numbers=own)
+        if own:
+            two = self.forward(self.theta(), some(x)[:2])
+            refuse_misread_objective(self.objective, two, y[[0, -1]])
         with one_thread():
-            return outputs.judged(net, thetas, x, y, metric)[0]
+            return outputs.quality(net, thetas, x, y, metric)[0]

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ..parse.checks import whole, wholes
 from ..streams import LOCK
 from .model import Model
 
@@ -47,18 +46,16 @@ def _ours(module: nn.Module) -> Model:
 
 def mlp(*widths: int) -> Model:
     """A multilayer perceptron: ``mlp(64, 32, 10)`` has 64 inputs, 32 ReLU units, 10 classes."""
-    if len(widths) < 2:
-        raise ValueError(f"widths: expected at least inputs and classes, got {widths}")
     parts: list[nn.Module] = []
     with LOCK:  # new layers draw their weights from the global generator
-        for inputs, outputs in itertools.pairwise(whole("widths", width) for width in widths):
+        for inputs, outputs in itertools.pairwise(widths):
             parts += [nn.Linear(inputs, outputs), nn.ReLU()]
     return _ours(nn.Sequential(*parts[:-1]))
 
 
 def logistic(inputs: int, classes: int) -> Model:
     """Multinomial logistic regression: one Linear layer."""
-    return mlp(whole("inputs", inputs), whole("classes", classes))
+    return mlp(inputs, classes)
 
 
 def cnn(
@@ -75,13 +72,11 @@ def cnn(
     channels  maps of the convolutions; kernel  their side; hidden  units of the dense layer
     raises    ValueError if the image is too small for two poolings
     """
-    depth, height, width = wholes("shape", shape, [3], 1).tolist()
-    kernel, hidden = whole("kernel", kernel), whole("hidden", hidden)
-    # With this padding an even kernel adds one row and one column.
-    classes, even = whole("classes", classes), 1 - kernel % 2
+    depth, height, width = shape
+    even = 1 - kernel % 2  # with this padding an even kernel adds one row and one column
     parts: list[nn.Module] = [Images((depth, height, width))]
     with LOCK:
-        for maps in wholes("channels", channels, ["layers"], 1).tolist():
+        for maps in channels:
             convolution = nn.Conv2d(depth, maps, kernel, padding=kernel // 2)
             parts += [convolution, nn.ReLU(), nn.MaxPool2d(2)]
             depth, height, width = maps, (height + even) // 2, (width + even) // 2

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from ..parse.metric import Function, check_function, number, refuse_misread, refuse_misread_loss
+from ..parse.metric import Function, metric_values
 
 # (outputs [C, N, ...], labels [N, ...]) -> [C].
-Judge = Callable[[Tensor, Tensor], Tensor]
+Measure = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -31,19 +31,14 @@ class Objective:
     given_loss: Function | None = None
     given_metric: Function | None = None
 
-    def __post_init__(self) -> None:
-        for name, function in (("loss", self.given_loss), ("metric", self.given_metric)):
-            if function is not None:
-                check_function(name, function)
-
     @property
-    def instead(self) -> dict[str, Judge]:
+    def instead(self) -> dict[str, Measure]:
         """The functions that replace cross-entropy and accuracy for C models, by their names."""
-        found: dict[str, Judge] = {}
+        found: dict[str, Measure] = {}
         if self.given_loss is not None:
             found = {"loss": self.losses, "accuracy": _no_accuracy}
         if self.given_metric is not None:
-            found["accuracy"] = partial(judged_by, self.given_metric)
+            found["accuracy"] = partial(metric_values, self.given_metric)
         return found
 
     def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
@@ -76,24 +71,9 @@ class Objective:
         losses = torch.stack([self.loss(o[:n], of_row[:n]) for o, of_row, n in rows])
         return losses.to(step_sizes) @ step_sizes.sum(1)
 
-    def check(self, outputs: Tensor, y: Tensor) -> None:
-        """Refuse a loss or metric that fails on two samples, or that does not pair their labels."""
-        if self.given_loss is not None:
-            refuse_misread_loss(self.loss, outputs, y)
-        if self.given_metric is not None:
-            refuse_misread(self.given_metric, outputs, y)
-
 
 def _no_accuracy(outputs: Tensor, y: Tensor) -> NoReturn:
     raise ValueError(
         'metric: "accuracy" needs classes, but the model has its own loss; give '
         'metric="loss", or a function of (outputs, labels) whose higher values are better'
     )
-
-
-def judged_by(metric: Function, outputs: Tensor, y: Tensor) -> Tensor:
-    """The values of a function of (outputs, labels) for C models, [C] in float64."""
-    ends = [0, -1]  # two samples
-    refuse_misread(metric, outputs[0, ends], y[ends])
-    values = [number(metric, of_model, y) for of_model in outputs]
-    return torch.tensor(values, dtype=torch.float64, device=outputs.device)

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,9 +22,9 @@ from torch.func import functional_call, vmap
 
 from ..parse import checks
 from ..parse import module as probe
-from ..parse.metric import Metric
+from ..parse.metric import Metric, metric_values
 from ..streams import LOCK, kept_chance, no_denormals
-from .objective import Judge, judged_by
+from .objective import Measure
 
 if TYPE_CHECKING:
     from .model import Model
@@ -61,38 +61,33 @@ def parts(net: Model) -> Parts:
     probe.refuse(net.module)
     shapes = {name: p.shape for name, p in probe.trainable(net.module).items()}
     P = sum(shape.numel() for shape in shapes.values())
-    if P == 0:
-        raise ValueError("module: has no parameters to train")
     return Parts(shapes, P, probe.perceptron_layers(net.module))
 
 
-def twin(net: Model) -> Model:
+def fresh_copy(net: Model) -> Model:
     """The same model with a copy of the module, for a caller that may write into it."""
     now, found = parts(net), copy.copy(net)
     with LOCK:
-        try:
-            found.module = probe.copied(net.module)
-        except Exception as error:  # whatever its attributes raise
-            raise ValueError(f"module: cannot be copied ({error})") from error
+        found.module = probe.copied(net.module)
     # What was found out about an earlier state of the module may be wrong by now.
     found._looks = net._looks if net._parts is not None else {}
     found._parts = now
     return found
 
 
-def frozen(net: Model) -> Model:
+def snapshot(net: Model) -> Model:
     """This model with a copy of its module, which later changes to the module do not reach."""
-    return net if net._parts is not None else twin(net)
+    return net if net._parts is not None else fresh_copy(net)
 
 
-def asked(net: Model, *, keep: bool = False) -> Model:
+def evaluable(net: Model, *, again: bool = False) -> Model:
     """A model whose module may be evaluated: a copy, unless the module is a perceptron.
 
-    keep  if this model is a copy already, use it, because it stores what ``look`` found
+    again  if this model is a copy already, use it again, because it stores what ``look`` found
     """
     now = parts(net)
     if now.layers is None:
-        return frozen(net) if keep else twin(net)
+        return snapshot(net) if again else fresh_copy(net)
     found = copy.copy(net)
     found._parts = now
     return found
@@ -128,7 +123,7 @@ def look(net: Model, x: Tensor, *, training: bool) -> probe.Look:
     key = training, x.shape[1:], x.dtype, x.device
     if net._parts is not None and key in net._looks:
         return net._looks[key]
-    own = twin(net)
+    own = fresh_copy(net)
     if key not in own._looks:
         own.module.train(training)
         models = torch.stack([net.init(0), net.init(1)]).to(x).requires_grad_()
@@ -138,15 +133,15 @@ def look(net: Model, x: Tensor, *, training: bool) -> probe.Look:
     return own._looks[key]
 
 
-def judge(net: Model, metric: Metric) -> Judge:
+def measure_of(net: Model, metric: Metric) -> Measure:
     """The function for a metric or its name: outputs [C, N, ...] and labels to values [C]."""
-    if isinstance(metric, str):
+    if metric in ("accuracy", "loss"):
         return net.objective.instead.get(metric, partial(measure, metric))
-    return partial(judged_by, metric)
+    return partial(metric_values, metric)  # type: ignore[arg-type]
 
 
 @torch.no_grad()
-def judged(
+def quality(
     net: Model, thetas: Tensor, x: Tensor, y: Tensor, *metrics: Metric
 ) -> tuple[Tensor, ...]:
     """Like ``Model.evaluate`` with several metrics; it checks only that labels are classes.
@@ -156,13 +151,13 @@ def judged(
     results: dict[int, list[Tensor]] = defaultdict(list)
     of_classes = net.objective.given_loss is None
     answers = _of_perceptrons if parts(net).layers else _of_modules
-    judges = [judge(net, metric) for metric in metrics]
+    measures = [measure_of(net, metric) for metric in metrics]
     with no_denormals():
         for found in answers(net, thetas, x):
             # Only the outputs show how many classes a module has.
             if of_classes and int(y.max()) >= found.shape[2]:
                 checks.wholes("y", y, [len(x)], 0, found.shape[2] - 1)
-            for place, of_metric in enumerate(judges):
+            for place, of_metric in enumerate(measures):
                 results[place].append(of_metric(found, y))
     return tuple(map(torch.cat, results.values()))
 
@@ -191,9 +186,9 @@ def _of_modules(net: Model, thetas: Tensor, x: Tensor) -> Iterator[Tensor]:
             # If the output for a sample depends on the others, all go in one block.
             block = len(x) if seen.mixes else BLOCK
             for theta in thetas:
-                own = twin(net) if seen.remembers else net
+                own = fresh_copy(net) if seen.remembers else net
                 parameters = [part.clone() for part in own.split(theta)]
-                with judging(own):
+                with eval_mode(own):
                     found = [outputs(own, parameters, some) for some in x.clone().split(block)]
                 yield torch.cat(found)[None]
             return
@@ -208,7 +203,7 @@ def _of_modules(net: Model, thetas: Tensor, x: Tensor) -> Iterator[Tensor]:
 
 
 @contextlib.contextmanager
-def judging(net: Model) -> Iterator[None]:
+def eval_mode(net: Model) -> Iterator[None]:
     """The module in eval mode; random numbers, if it still draws any, are always the same."""
     if parts(net).layers:
         yield
@@ -217,22 +212,6 @@ def judging(net: Model) -> Iterator[None]:
         torch.default_generator.manual_seed(0)
         net.module.eval()
         yield
-
-
-def inputs(net: Model, x: Tensor) -> Tensor:
-    """Samples [N, ...], checked; a perceptron's must have as many numbers as it has inputs."""
-    x = with_gradient("x", x, ["N", "..."])
-    layers = parts(net).layers
-    if layers and x.numel() != len(x) * layers[0][0]:
-        wanted = checks.dims(["N", layers[0][0]])
-        raise ValueError(f"x: expected an array {wanted}, got {checks.shown(x)}")
-    return x
-
-
-def with_gradient(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
-    """Like ``checks.reals``, but a tensor that needs no conversion keeps its gradient."""
-    checked = checks.reals(name, value, shape, finite=False)
-    return value if torch.is_tensor(value) and value.dtype == checked.dtype else checked
 
 
 def constants(net: Model, x: Tensor) -> dict[str, Tensor]:
@@ -252,6 +231,22 @@ def named(net: Model, parameters: Sequence[Tensor]) -> dict[str, Tensor]:
     held = list(probe.places(net.module, "_parameters"))
     first = {id(p): name for name, p in reversed(held) if p.requires_grad}
     return {name: given[first[id(p)]] for name, p in held if p.requires_grad}
+
+
+def output_table(net: Model, x: Tensor) -> str:
+    """Name of the last parameter that the outputs for ``x`` use, a matrix if there is one."""
+    own = evaluable(net)
+    parameters = [part.requires_grad_() for part in own.split(own.theta().to(x))]
+    names = {id(part): name for name, part in zip(own.shapes, parameters, strict=True)}
+    with torch.enable_grad(), eval_mode(own):
+        nearest = probe.leaves(outputs(own, parameters, x[:1].clone()))
+    # Nearest to the outputs first, but matrices before a bias or a scale.
+    ordered = sorted(
+        (leaf for leaf in nearest if id(leaf) in names), key=lambda leaf: leaf.ndim < 2
+    )
+    if not ordered:
+        raise ValueError("net: its outputs depend on none of its parameters")
+    return names[id(ordered[0])]
 
 
 def measure(metric: str, outputs: Tensor, y: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .model import Model
-from .outputs import twin
+from .outputs import fresh_copy
 
 State = dict[str, Tensor]  # all that later rounds depend on; a history's file contains it
 
@@ -30,7 +30,7 @@ class Server:
 
     def copy(self) -> Server:
         """A server with copies of the model and of the validation samples."""
-        net, validation = twin(self.net), self.validation
+        net, validation = fresh_copy(self.net), self.validation
         if len(validation):  # empty if rounds are scored without samples
             inputs, labels = validation
             validation = inputs.clone(), labels.clone()

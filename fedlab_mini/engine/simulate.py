@@ -35,7 +35,7 @@ from .local import (
 )
 from .minibatches import LocalSGD, Shuffles
 from .model import Model
-from .outputs import judged
+from .outputs import quality
 from .sweep import block_size, spread
 from .train import first_model, of_clients, written_to
 
@@ -132,7 +132,7 @@ class Simulation:
             for t in range(1, rounds + 1):
                 block.one_round(participation[:, t - 1], t)
                 if not self.last or t == rounds:
-                    (found,) = judged(self.net, block.thetas, x, y, self.metric)
+                    (found,) = quality(self.net, block.thetas, x, y, self.metric)
                     values.append(found.cpu())
         return {
             "values": torch.stack(values, 1),  # T tensors [b] -> [b, T]

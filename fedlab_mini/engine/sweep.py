@@ -1,6 +1,6 @@
 """Sweep: independent tasks through joblib, on this machine or wherever joblib's backend runs them.
 
-Chapter 11 shows it. Below: parse, model. Above: simulate, fedlab_bench, studies.
+Chapter 11 shows it. Below: model. Above: simulate, fedlab_bench, studies.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from joblib import Parallel, effective_n_jobs
 from joblib.parallel import get_active_backend
 from torch import Tensor
 
-from ..parse.checks import whole
 from ..worlds.federation import Federation
 from .minibatches import LocalSGD
 from .model import Model
@@ -30,11 +29,8 @@ def spread(tasks: Iterable[Any], n_jobs: int | None = None, ordered: bool = True
 
     n_jobs   processes, -1 for all; None: one, or what ``joblib.parallel_config`` says
     ordered  whether results come in the order of the tasks, or in the order in which they finish
-    raises   ValueError for 0 processes, TypeError if it is no whole number
     If a backend returns whole lists only (as Ray's does), each list has one task per worker.
     """
-    if n_jobs is not None and whole("n_jobs", n_jobs, -1024, 1024) == 0:
-        raise ValueError("n_jobs: expected a number of processes, -1 for all, got 0")
     if not getattr(get_active_backend()[0], "supports_return_generator", False):
         return _lists(iter(tasks), n_jobs)
     results_as = "generator" if ordered else "generator_unordered"

@@ -30,7 +30,7 @@ from .local import AttackStates, UpdateMemory, limit_of, round_updates, usable
 from .minibatches import LocalSGD, Shuffles
 from .model import Model
 from .objective import Objective
-from .outputs import judged
+from .outputs import quality
 from .rounds import Message, Round, Server, State, Step, Strategy, Workers, copied
 
 
@@ -189,7 +189,7 @@ class Training:
         known = given.given_loss is None or given.given_metric is not None
         # A model with its own loss but no metric has no accuracy: NaN.
         metrics = ("accuracy", "loss") if known else ("loss", "loss")
-        accuracy, loss = judged(net, self.log.theta[None], *self.test, *metrics)
+        accuracy, loss = quality(net, self.log.theta[None], *self.test, *metrics)
         self.log.accuracy.append(accuracy[0].cpu() if known else loss[0].cpu() * nan)
         self.log.loss.append(loss[0].cpu())
 

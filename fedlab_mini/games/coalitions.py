@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..engine.model import Model
-from ..engine.outputs import CACHE, judge, parts
+from ..engine.outputs import CACHE, measure_of, parts
 from ..parse.metric import Metric
 from ..streams import one_thread
 from .game import encode
@@ -121,7 +121,7 @@ def _stacked(game: RoundGame, shares: Tensor, totals: Tensor) -> Tensor:
         later_layers = _later_layers(net, models[:, -later_parameters:], shares[rows], totals[rows])
         outputs = [_class_scores(shares[rows], first, later_layers) for first in first_outputs]
         together = torch.cat(outputs, 2).transpose(1, 2)  # [c, N, classes]
-        quality[rows] = judge(net, game.metric)(together, game.y)
+        quality[rows] = measure_of(net, game.metric)(together, game.y)
     return quality
 
 

@@ -14,16 +14,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..engine.fit import labels_for, output_count
 from ..engine.minibatches import LocalSGD
 from ..engine.model import Model
-from ..engine.outputs import frozen, judged
+from ..engine.outputs import quality, snapshot
 from ..games import closed_forms, game, sampling, shapley, training_games, values
 from ..games import kernel as kernels
 from ..games.game import MOST_ENUMERATED, Game
 from ..games.shapley import MOST_SAMPLES
-from ..parse.checks import alongside, choice, flag, in_order, instance, number, reals, shown, whole
+from ..parse.checks import (
+    alongside,
+    choice,
+    flag,
+    in_order,
+    instance,
+    number,
+    processes,
+    reals,
+    shown,
+    whole,
+)
 from ..parse.metric import Metric, check_metric
+from .fit import labels_for, output_count
 from .gated import Parsed, Parser, gated
 from .training import starting_model
 
@@ -59,7 +70,7 @@ quadratic = gated(closed_forms.quadratic, _quadratic_arguments)
 def _round_arguments(
     net: Model, theta: Any, updates: Any, x: Any, y: Any, weights: Any, **_: Any
 ) -> Parsed:
-    net = frozen(net)
+    net = snapshot(net)
     theta = reals("theta", theta, [net.P])
     updates = reals("updates", updates, ["m", net.P])
     y = alongside("y", y, x)
@@ -92,13 +103,13 @@ def training_arguments(
     local = LocalSGD() if local is None else local
     net, theta = starting_model(fed, net, rounds, local, seed)
     # A metric that fails does so before training.
-    judged(net, theta[None], *fed.server(on), metric)
+    quality(net, theta[None], *fed.server(on), metric)
     return {"net": net}
 
 
 def _retraining_arguments(net: Model, fed: Any, **given: Any) -> Parsed:
     # A copy of the model, so that no warning says that the training starts anew: in a game all do.
-    model = training_arguments(fed, frozen(net), **given)
+    model = training_arguments(fed, snapshot(net), **given)
     return model | {"fed": copy.deepcopy(fed)}
 
 
@@ -116,6 +127,7 @@ retraining_game = gated(
     net=a_model,
     rounds=whole,
     seed=a_seed,
+    n_jobs=processes,
 )
 
 

@@ -20,7 +20,7 @@ from ..methods.fedccea import contribution_index as core_index
 from ..methods.fedccea import fedccea as core_fedccea
 from ..methods.fedccea import simulator as core_simulator
 from ..methods.sfedavg import class_relevance as core_relevance
-from ..parse.checks import array, choice, instance, number, reals, whole
+from ..parse.checks import array, choice, instance, number, processes, reals, whole
 from ..parse.metric import check_metric
 from .games import a_seed, doubles, training_arguments
 from .gated import Parsed, Parser, gated
@@ -102,6 +102,7 @@ simulated: dict[str, Parser] = {
     "rounds": whole,
     "metric": check_metric,
     "seed": a_seed,
+    "n_jobs": processes,
 }
 contribution_index = gated(core_index, v=_by_client)
 simulator = gated(core_simulator, training_arguments, **simulated)

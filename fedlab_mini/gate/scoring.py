@@ -16,9 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..engine.fit import labels_for, output_count
 from ..engine.model import Model
-from ..engine.outputs import frozen
+from ..engine.outputs import snapshot
 from ..engine.rounds import Round, Server, Strategy
 from ..games.estimate import Estimate
 from ..games.game import Game
@@ -29,6 +28,7 @@ from ..parse.ids import client_ids
 from ..parse.metric import Metric, check_metric
 from ..parse.records import all_clients, by_number, flat, in_order_of_rounds, opened
 from ..streams import stream
+from .fit import labels_for, output_count
 
 if TYPE_CHECKING:
     import pandas
@@ -106,7 +106,7 @@ def score(
                 warning says why
     """
     # Copies, here and in the records, because a generator may overwrite a round with the next.
-    net = frozen(instance("net", net, Model, "fm.Model(module)"))
+    net = snapshot(instance("net", net, Model, "fm.Model(module)"))
     samples = ABSENT if validation is None else _samples(validation, net)
     like, classes = torch.empty(0), 0
     if validation is not None:

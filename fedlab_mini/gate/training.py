@@ -16,16 +16,26 @@ from torch import Tensor
 
 from ..engine import simulate as many
 from ..engine import train as one
-from ..engine.fit import check_fits, check_objective
 from ..engine.history import History
 from ..engine.minibatches import LocalSGD
 from ..engine.model import Model
-from ..engine.outputs import frozen, judged
+from ..engine.outputs import quality, snapshot
 from ..engine.rounds import Round, Step, Strategy
-from ..parse.checks import array, choice, distinct_ids, flag, instance, reals, shown, whole
+from ..parse.checks import (
+    array,
+    choice,
+    distinct_ids,
+    flag,
+    instance,
+    processes,
+    reals,
+    shown,
+    whole,
+)
 from ..parse.metric import Metric, check_metric
 from ..worlds.federation import Federation
 from .answers import a_strategy, watching
+from .fit import check_fits, check_objective
 from .gated import documented_by
 
 
@@ -92,11 +102,11 @@ def simulate(
     instance("fed", fed, Federation, "a Federation")
     check_metric("metric", metric)
     choice("on", on, ("validation", "test"))
-    last = flag("last", last)
+    last, n_jobs = flag("last", last), processes("n_jobs", n_jobs)
     participation = shares("participation", participation, fed.clients)
     net, theta = starting_model(fed, net, participation.shape[1], local, seed, theta)
     # A metric that fails does so before training.
-    judged(net, theta[None], *fed.server(on), metric)
+    quality(net, theta[None], *fed.server(on), metric)
     given: Any = {"rule": None if rule is None else Ruled(rule), "cache": cache, "n_jobs": n_jobs}
     given |= {"metric": metric, "on": on, "theta": theta, "last": last}
     return many.simulate(fed, net, participation, local=local, seed=seed, **given)
@@ -140,7 +150,7 @@ def starting_model(
     instance("local", local, LocalSGD, "fm.LocalSGD(...)")
     local.rate(whole("rounds", rounds))  # the last step size must be finite
     check_fits(net, fed.x, fed.classes)
-    taken = frozen(net)
+    taken = snapshot(net)
     check_objective(taken, fed.x, fed.y)
     if start is not None:
         instance("start", start, History, "a History, as fm.train or History.load returns")

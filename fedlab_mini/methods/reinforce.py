@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from ..engine.fit import output_table
+from ..engine.outputs import output_table
 from ..engine.rounds import Round, Server, State, Step
 from ..parse.checks import store, whole
 from ..parse.settings import Count, Positive, between, ours

@@ -92,6 +92,13 @@ def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -
     return number
 
 
+def processes(name: str, value: Any) -> int | None:
+    """A number of processes as joblib counts them, -1 for all; None: what joblib is set to."""
+    if value is not None and whole(name, value, -1024, 1024) == 0:
+        raise ValueError(f"{name}: expected a number of processes, -1 for all, got 0")
+    return value
+
+
 def number(
     name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, ends: str = "[]"
 ) -> float:

@@ -39,7 +39,9 @@ Metric = Annotated[str | Function, check_metric]
 
 
 def check_function(name: str, function: Any) -> None:
-    """Refuse what is no function of (outputs, labels)."""
+    """Refuse what is neither a function of (outputs, labels) nor None."""
+    if function is None:
+        return
     if not _is_function(function):
         such_as = "a function of (outputs, labels), such as nn.MSELoss()"
         raise TypeError(f"{name}: expected {such_as}, got {checks.shown(function)}")
@@ -107,6 +109,22 @@ def number(metric: Function, outputs: Tensor, y: Tensor) -> float:
     if math.isnan(value):
         raise ValueError("metric: expected a number, got NaN")
     return value
+
+
+def metric_values(metric: Function, outputs: Tensor, y: Tensor) -> Tensor:
+    """The values of a function of (outputs, labels) for C models, [C] in float64, checked."""
+    ends = [0, -1]  # two samples
+    refuse_misread(metric, outputs[0, ends], y[ends])
+    values = [number(metric, of_model, y) for of_model in outputs]
+    return torch.tensor(values, dtype=torch.float64, device=outputs.device)
+
+
+def refuse_misread_objective(objective: Any, outputs: Tensor, y: Tensor) -> None:
+    """Refuse a model's loss or metric that fails on two samples, or does not pair their labels."""
+    if objective.given_loss is not None:
+        refuse_misread_loss(objective.loss, outputs, y)
+    if objective.given_metric is not None:
+        refuse_misread(objective.given_metric, outputs, y)
 
 
 def _fails(name: str, outputs: Tensor, y: Tensor, error: Exception) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -21,6 +21,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 
 from ..streams import other_chance
+from .checks import array, dims, reals, shown
 
 # (parameters, x [N, ...]) -> scores [N, classes].
 Scores = Callable[[list[Tensor], Tensor], Tensor]
@@ -51,11 +52,14 @@ def copied(module: nn.Module) -> nn.Module:
         for value in vars(part).values()
         if torch.is_tensor(value) and value.grad_fn is not None
     }
-    twin = copy.deepcopy(module, memo)
-    for given, own in zip(module.parameters(), twin.parameters(), strict=True):
+    try:
+        found = copy.deepcopy(module, memo)
+    except Exception as error:  # whatever its attributes raise
+        raise ValueError(f"module: cannot be copied ({error})") from error
+    for given, own in zip(module.parameters(), found.parameters(), strict=True):
         for hook in (given._backward_hooks or {}).values():
             own.register_hook(hook)
-    return twin
+    return found
 
 
 def hooked(module: nn.Module) -> bool:
@@ -88,6 +92,28 @@ def perceptron_layers(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
     return tuple((p.in_features, p.out_features) for p in linear) if fits else None
 
 
+def inputs_of(layers: tuple[tuple[int, int], ...] | None, x: Any) -> Tensor:
+    """Samples [N, ...], checked; for a perceptron's layers, as many numbers as they have inputs."""
+    found = with_gradient("x", x, ["N", "..."])
+    if layers and found.numel() != len(found) * layers[0][0]:
+        raise ValueError(f"x: expected an array {dims(['N', layers[0][0]])}, got {shown(found)}")
+    return found
+
+
+def with_gradient(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
+    """Like ``reals``, but a tensor that needs no conversion keeps its gradient."""
+    checked = reals(name, value, shape, finite=False)
+    return value if torch.is_tensor(value) and value.dtype == checked.dtype else checked
+
+
+def vectors(name: str, value: Any, P: int) -> Tensor:
+    """Vectors [..., P] of parameters; a tensor keeps its gradient."""
+    numbers = array(name, value, ["..."])
+    if numbers.ndim == 0 or numbers.shape[-1] != P:
+        raise ValueError(f"{name}: expected an array [..., {P}], got {shown(numbers)}")
+    return value if torch.is_tensor(value) else numbers
+
+
 def refuse(module: nn.Module) -> None:
     """Refuse layers that mix the samples of a batch, and parameters that theta cannot train."""
     if isinstance(module, nn.DataParallel):
@@ -103,6 +129,8 @@ def refuse(module: nn.Module) -> None:
             f"module: {alias} holds the values of the parameter {name!r} under "
             "another name, which another theta does not change; read it in forward"
         )
+    if not any(parameter.numel() for parameter in trainable(module).values()):
+        raise ValueError("module: has no parameters to train")
 
 
 def _fault_of_layer(layer: nn.Module) -> str:

@@ -54,6 +54,18 @@ def _labels(name: str, value: Any, x: Tensor, classes: int | None) -> Tensor:
         raise type(error)(f"{error}{hint}" if classes is None else str(error)) from None
 
 
+def labels_of(
+    name: str, value: Any, x: Tensor, classes: int | None = None, *, numbers: bool = False
+) -> Tensor:
+    """Labels of the samples ``x`` on their device: classes [N]; with ``numbers`` any [N, ...]."""
+    if not numbers:
+        high = None if classes is None else classes - 1
+        return checks.wholes(name, value, [len(x)], high=high).to(x.device)
+    labels = checks.array(name, value, [len(x), "..."])
+    real = labels.is_floating_point() or labels.dtype == torch.bool
+    return labels.to(x) if real else labels.to(x.device, torch.long)
+
+
 def by_client(name: str, values: Mapping[int, V], clients: int) -> dict[int, V]:
     """A mapping from client ids, 0..clients-1, to anything, as a dict."""
     checks.instance(name, values, Mapping, "{client id: what}")

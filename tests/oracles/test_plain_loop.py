@@ -8,7 +8,7 @@ from torch import nn
 
 import fedlab_mini as fm
 from fedlab_mini.engine.minibatches import LocalSGD
-from fedlab_mini.engine.networks import cnn
+from fedlab_mini.gate.networks import cnn
 
 pytestmark = pytest.mark.oracle
 SIZES = (9, 1, 20, 33, 4, 16, 2, 40)

@@ -11,10 +11,10 @@ import torch
 import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_bench.show import leaderboard
-from fedlab_mini.engine import networks
-from fedlab_mini.engine.networks import cnn
 from fedlab_mini.engine.outputs import parts
 from fedlab_mini.gate import games as gate
+from fedlab_mini.gate import networks
+from fedlab_mini.gate.networks import cnn
 from fedlab_mini.judge import evidence
 from fedlab_mini.show import plots
 from fedlab_mini.worlds import corrupt, partition

@@ -11,7 +11,7 @@ from torch import nn
 
 import fedlab_bench as fb
 import fedlab_mini as fm
-from fedlab_mini.engine.networks import cnn
+from fedlab_mini.gate.networks import cnn
 
 SIZES, INPUTS, CLASSES = (5, 8, 3), 6, 3
 

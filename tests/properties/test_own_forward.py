@@ -15,7 +15,7 @@ from torch.nn import functional
 
 import fedlab_mini as fm
 from fedlab_mini.engine import plain
-from fedlab_mini.engine.fit import output_table
+from fedlab_mini.engine.outputs import output_table
 from fedlab_mini.streams import stream
 
 SIZES, INPUTS, CLASSES, SEED, T = (9, 1, 14, 6), 12, 3, 5, 2

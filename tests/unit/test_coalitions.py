@@ -7,9 +7,9 @@ import torch
 from helpers import numbers, of_module
 
 import fedlab_mini as fm
-from fedlab_mini.engine.networks import cnn
 from fedlab_mini.games import coalitions as module
 from fedlab_mini.games.coalitions import RoundGame
+from fedlab_mini.gate.networks import cnn
 
 NETS = {
     "logistic": lambda: fm.logistic(6, 3),

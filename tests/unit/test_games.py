@@ -7,8 +7,8 @@ import torch
 
 import fedlab_mini as fm
 from fedlab_mini.engine.minibatches import LocalSGD
-from fedlab_mini.engine.networks import cnn
 from fedlab_mini.engine.simulate import Simulation
+from fedlab_mini.gate.networks import cnn
 
 SIZES = (9, 4, 20, 13)
 LOCAL = LocalSGD(epochs=2, batch=8, lr=0.3)

@@ -11,8 +11,9 @@ from sklearn.metrics import log_loss
 from torch import nn
 
 import fedlab_mini as fm
-from fedlab_mini.engine.networks import Images, cnn
+from fedlab_mini.engine.networks import Images
 from fedlab_mini.engine.outputs import measure, parts
+from fedlab_mini.gate.networks import cnn
 
 
 class Own(nn.Module):

@@ -1,24 +1,24 @@
 """Fit: whether a model's module, loss and metric fit the data, asked before anything is trained.
 
-Below: outputs, module, objective. Above: model, and all that receives a model with data.
+Below: outputs, module, objective. Above: all that receives a model with data.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..parse.checks import array, reals, whole, wholes
-from ..parse.module import broken_law, leaves, some
+from ..engine import outputs
+from ..engine.model import Model
+from ..engine.objective import Objective
+from ..parse.checks import reals, whole
+from ..parse.metric import refuse_misread_objective
+from ..parse.module import broken_law, some
+from ..parse.samples import labels_of
 from ..streams import LOCK, kept_chance
-from . import outputs
-from .objective import Objective
-
-if TYPE_CHECKING:
-    from .model import Model
 
 
 def output_count(net: Model, x: Tensor) -> int:
@@ -26,7 +26,7 @@ def output_count(net: Model, x: Tensor) -> int:
 
     If the model has its own loss, outputs may have any shape; 0 if this is not [N, n]
     """
-    x, own = reals("x", x, ["N", "..."], finite=False), outputs.asked(net)
+    x, own = reals("x", x, ["N", "..."], finite=False), outputs.evaluable(net)
     if torch.is_inference_mode_enabled():
         raise ValueError(
             "net: cannot be used in torch.inference_mode(), which forbids the gradients that "
@@ -39,7 +39,7 @@ def output_count(net: Model, x: Tensor) -> int:
         return layers[-1][1]
     # Other parameters than the module's own, so that it shows whether the outputs follow them.
     other = (0.9 * own.theta() + 0.01).to(x)
-    parameters, fresh = [part.requires_grad_() for part in own.split(other)], outputs.asked(net)
+    parameters, fresh = [part.requires_grad_() for part in own.split(other)], outputs.evaluable(net)
     generators = [x.device] if x.is_cuda else []
     with LOCK, kept_chance(), torch.random.fork_rng(generators), torch.enable_grad():
         own.module.eval()
@@ -67,23 +67,6 @@ def output_count(net: Model, x: Tensor) -> int:
     return answer.shape[1] if answer.ndim == 2 else 0
 
 
-def output_table(net: Model, x: Tensor) -> str:
-    """Name of the last parameter that the outputs for ``x`` use, a matrix if there is one."""
-    own = outputs.asked(net)
-    x = outputs.inputs(own, x)
-    parameters = [part.requires_grad_() for part in own.split(own.theta().to(x))]
-    names = {id(part): name for name, part in zip(own.shapes, parameters, strict=True)}
-    with torch.enable_grad(), outputs.judging(own):
-        nearest = leaves(outputs.outputs(own, parameters, x[:1].clone()))
-    # Nearest to the outputs first, but matrices before a bias or a scale.
-    ordered = sorted(
-        (leaf for leaf in nearest if id(leaf) in names), key=lambda leaf: leaf.ndim < 2
-    )
-    if not ordered:
-        raise ValueError("net: its outputs depend on none of its parameters")
-    return names[id(ordered[0])]
-
-
 def check_fits(net: Model, x: Tensor, classes: int) -> None:
     """Raise ValueError unless inputs like ``x`` give ``classes`` outputs (0: any number)."""
     classes, count = whole("classes", classes, 0), output_count(net, x)
@@ -107,17 +90,13 @@ def labels_for(net: Model, name: str, y: Any, x: Tensor, classes: int | None = N
     classes  how many there are, if that is known
     raises   ValueError also for a loss or metric that fails on them
     """
-    if net.objective.given_loss is None:
-        high = None if classes is None else classes - 1
-        return wholes(name, y, [len(x)], high=high).to(x.device)
-    labels = array(name, y, [len(x), "..."])
-    numbers = labels.is_floating_point() or labels.dtype == torch.bool
-    labels = labels.to(x) if numbers else labels.to(x.device, torch.long)
-    check_objective(net, x, labels)
+    labels = labels_of(name, y, x, classes, numbers=net.objective.given_loss is not None)
+    if net.objective.given_loss is not None:
+        check_objective(net, x, labels)
     return labels
 
 
 def check_objective(net: Model, x: Tensor, y: Tensor) -> None:
     """Raise ValueError if a given loss or metric fails on such samples and labels."""
     if net.objective != Objective():
-        net.objective.check(net.forward(net.theta(), some(x)[:2]), y[[0, -1]])
+        refuse_misread_objective(net.objective, net.forward(net.theta(), some(x)[:2]), y[[0, -1]])
