@@ -127,7 +127,7 @@ class FlowerStrategy(Strategy):
         setting = self.server, self, self.strategy, self.local, self.theta, self.own.test
         self.training = Training(*setting)
         if start is not None:
-            check_start(start, self.training.made_from, self.rounds)
+            check_start(start, self.training.record.made_from, self.rounds)
         done = 0 if start is None else len(start.accuracy) - 1
         # Without a new round, this judges the first model, or checks the history and continues it.
         self.training.run(min(done, self.rounds), start)
@@ -139,16 +139,16 @@ class FlowerStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Tasks for the clients that the book's strategy selects, as far as they are online."""
-        log = self.training.log
-        self.grid, t = grid, log.rounds + 1
+        record = self.training.record
+        self.grid, t = grid, record.rounds + 1
         # A function of the state, so `one_round` gets the same answer when it asks again.
-        chosen = self.strategy.select(self.server, log.state, t).tolist()
+        chosen = self.strategy.select(self.server, record.state, t).tolist()
         # A server without a connection must not use up rounds.
         self._wait(t, self.timeout, lambda: not chosen or self._online() & set(chosen))
         shared: dict[str, Any] = prefixed("local.", vars(self.local))
         if self.alike:
             shared |= {"seed": self.server.seed, "sizes": self.sizes}
-            shared["last_step"] = log.last_step  # for attackers that replay it
+            shared["last_step"] = record.last_step  # for attackers that replay it
         contents = {k: pack(**shared, **self._basics(k, t)) for k in chosen}
         self.tasks = self._tasks("train", contents, t)
         return self.tasks.messages
@@ -158,11 +158,11 @@ class FlowerStrategy(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """The book's round with the replies received; its scores go to Flower's log."""
         self.received = self._by_client(self.tasks.believed(replies))
-        self.training.one_round(self.training.log.rounds + 1)
+        self.training.one_round(self.training.record.rounds + 1)
         if self.path is not None:
             # A server may be killed at any moment, and continues from the saved history.
             self.training.history().save(self.path)
-        scores = self.training.log.last_scores.tolist()
+        scores = self.training.last_scores.tolist()
         said = {f"score of client {k}": score for k, score in enumerate(scores)}
         return self._arrays(), MetricRecord(said)
 
@@ -178,10 +178,10 @@ class FlowerStrategy(Strategy):
         LOGGER.info("%r over clients %s", self.strategy, names(self.client_of.values()))
 
     def _arrays(self) -> ArrayRecord:
-        return pack(theta=self.training.log.theta).array_records["arrays"]
+        return pack(theta=self.training.record.theta).array_records["arrays"]
 
     def _judged(self, server_round: int, arrays: ArrayRecord) -> MetricRecord:
-        accuracy, loss = self.training.log.accuracy[-1], self.training.log.loss[-1]
+        accuracy, loss = self.training.record.accuracy[-1], self.training.record.loss[-1]
         return MetricRecord({"accuracy": float(accuracy), "loss": float(loss)})
 
     @property
@@ -198,7 +198,7 @@ class FlowerStrategy(Strategy):
         """Continue with these sizes and rounds."""
         self.table = memory["clients"].clone()
 
-    def made_from(self) -> dict[str, str]:
+    def of_clients(self) -> dict[str, str]:
         """The settings of the training that the server knows."""
         net, clients = self.server.net, str(self.server.clients)
         decided = of_clients(self.own, net, self.local, self.server.seed, written_to(self.own))
@@ -232,7 +232,7 @@ class FlowerStrategy(Strategy):
     def _basics(self, k: int, t: int) -> dict[str, Any]:
         """The parts of every task for client ``k``."""
         heard = int(self.table[HEARD, k])
-        return {"theta": self.training.log.theta, "t": t, "client": k, "heard": heard}
+        return {"theta": self.training.record.theta, "t": t, "client": k, "heard": heard}
 
     def _tasks(self, kind: str, contents: Mapping[int, Any], t: int) -> Tasks:
         """Tasks {client id: content}, for nodes that are online."""

@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -60,9 +60,11 @@ def table(changes: Changes, clients: int, *, kept: bool) -> Tensor:
     return rows
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class History:
     """The record of T rounds with K clients, and all that is needed to continue the training.
+
+    While a training runs, it adds to its own record; what it returns are copies.
 
     accuracy, loss [T + 1]  on the test set; index 0 is before training. If the model has a metric,
                             accuracy is that metric; it is NaN if there are no classes
@@ -81,7 +83,7 @@ class History:
 
     accuracy: Tensor
     loss: Tensor
-    changes: Mapping[str, Changes] = field(repr=False)
+    changes: dict[str, Changes]
     clients: int
     theta: Tensor
     strategy: Strategy | None
@@ -142,6 +144,33 @@ class History:
             selected=self.selected.flatten(),
             accuracy=self.accuracy[1:].repeat_interleave(clients),
             loss=self.loss[1:].repeat_interleave(clients),
+        )
+
+    def continued(self, fresh: History) -> History:
+        """This history as the record of a run that goes on, with devices and types of ``fresh``."""
+        device = fresh.theta.device
+        return replace(
+            fresh,
+            accuracy=self.accuracy,
+            loss=self.loss,
+            changes={name: list(changes) for name, changes in self.changes.items()},
+            theta=self.theta.to(fresh.theta, copy=True),
+            cost=self.cost,
+            state={n: self.state[n].to(part.device, copy=True) for n, part in fresh.state.items()},
+            last_step=self.last_step.to(fresh.theta, copy=True),
+            memory={n: part.to(device, copy=True) for n, part in self.memory.items()},
+            limit=self.limit,
+        )
+
+    def so_far(self, seconds: float, labels: Tensor) -> History:
+        """A copy of a running record; ``seconds`` are those since it was begun or continued."""
+        return replace(
+            self,
+            changes={name: list(changes) for name, changes in self.changes.items()},
+            cost=replace(self.cost, seconds=self.cost.seconds + seconds),
+            state=copied(self.state),
+            memory=copied(self.memory),
+            labels=labels.clone(),
         )
 
     def __getstate__(self) -> dict[str, object]:
@@ -214,80 +243,6 @@ def _changes(name: str, arrays: Mapping[str, Tensor]) -> Changes:
     parts = [arrays[f"{name}.{part}"] for part in ("clients", "values")]
     counts = arrays[f"{name}.counts"].tolist()
     return list(zip(*(part.split(counts) for part in parts), strict=True))
-
-
-@dataclass
-class Log:
-    """The record of a training run while it runs; ``history`` turns it into a ``History``.
-
-    Fields as in ``History``; ``seconds`` counts earlier calls only
-    """
-
-    theta: Tensor
-    last_step: Tensor
-    memory: State
-    state: State
-    limit: float
-    accuracy: list[Tensor] = field(default_factory=list)
-    loss: list[Tensor] = field(default_factory=list)
-    scores: Changes = field(default_factory=list)
-    weights: Changes = field(default_factory=list)
-    selected: Changes = field(default_factory=list)
-    named: Changes = field(default_factory=list)
-    # [K], all scores after the last round; empty before the first round
-    last_scores: Tensor = field(default_factory=lambda: torch.empty(0))
-    client_epochs: float = 0.0
-    model_evaluations: int = 0
-    seconds: float = 0.0
-
-    @staticmethod
-    def after(start: History, fresh: Log) -> Log:
-        """The log of a run that continues ``start``, with devices and types of ``fresh``."""
-        return Log(
-            theta=start.theta.to(fresh.theta, copy=True),
-            last_step=start.last_step.to(fresh.theta, copy=True),
-            memory={n: part.to(fresh.theta.device, copy=True) for n, part in start.memory.items()},
-            state={n: start.state[n].to(part.device, copy=True) for n, part in fresh.state.items()},
-            limit=start.limit,
-            accuracy=list(start.accuracy),
-            loss=list(start.loss),
-            last_scores=start.scores[-1].clone() if start.rounds else fresh.last_scores,
-            scores=list(start.changes["scores"]),
-            weights=list(start.changes["weights"]),
-            selected=list(start.changes["selected"]),
-            named=list(start.changes["named"]),
-            **vars(start.cost),
-        )
-
-    @property
-    def rounds(self) -> int:
-        """The number of finished rounds."""
-        return len(self.scores)
-
-    def history(
-        self,
-        strategy: Strategy,
-        clients: int,
-        seconds: float,
-        labels: Tensor,
-        made_from: Callable[[], Mapping[str, str]],
-    ) -> History:
-        """The log as a ``History``; ``seconds`` is what this call has taken."""
-        return History(
-            accuracy=torch.stack(self.accuracy),
-            loss=torch.stack(self.loss),
-            changes={name: list(getattr(self, name)) for name in NOTED},
-            clients=clients,
-            theta=self.theta,
-            strategy=strategy,
-            cost=Cost(self.client_epochs, self.model_evaluations, self.seconds + seconds),
-            state=copied(self.state),
-            labels=labels.clone(),
-            last_step=self.last_step,
-            memory=copied(self.memory),
-            limit=self.limit,
-            made_from=made_from,
-        )
 
 
 def to_numpy(array: Tensor) -> np.ndarray:

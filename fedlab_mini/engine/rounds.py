@@ -150,7 +150,7 @@ class Workers(Protocol):
     def restore(self, memory: State) -> None: ...
 
     @property
-    def made_from(self) -> Callable[[], dict[str, str]]:
+    def of_clients(self) -> Callable[[], dict[str, str]]:
         """A function that returns all that the clients' training depends on, part by part."""
         ...
 

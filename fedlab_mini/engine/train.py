@@ -11,7 +11,7 @@ import copy
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import nan
 
@@ -25,7 +25,7 @@ from ..streams import one_thread
 from ..version import __version__
 from ..worlds.federation import Federation
 from . import left_out, progress
-from .history import History, Log
+from .history import NOTED, Cost, History
 from .local import AttackStates, UpdateMemory, limit_of, round_updates, usable
 from .minibatches import LocalSGD, Shuffles
 from .model import Model
@@ -73,7 +73,7 @@ def first_model(fed: Federation, net: Model, seed: int) -> Tensor:
 
 @dataclass(eq=False)
 class Training:
-    """The server's side of a training run: its strategy, its clients and its log."""
+    """The server's side of a training run: its strategy, its clients and its record."""
 
     server: Server
     workers: Workers
@@ -85,22 +85,25 @@ class Training:
 
     def __post_init__(self) -> None:
         self.began, self.times_left_out = time.perf_counter(), Counter[int]()
-        self.log = Log(
+        # The gate wraps a strategy that is not the book's; a record has it as it was given.
+        given = getattr(self.strategy, "inside", self.strategy)
+        none = torch.empty(0, dtype=torch.float64)
+        self.last_scores = none  # [K] after the last round; empty before the first
+        self.record = History(
+            accuracy=none,
+            loss=none,
+            changes={name: [] for name in NOTED},
+            clients=self.server.clients,
             theta=self.theta,
+            strategy=given,
+            cost=Cost(),
+            state=copied(self.strategy.init(self.server)),
+            labels=self.workers.labels,
             last_step=torch.zeros_like(self.theta),
             memory=self.workers.memory,
-            state=copied(self.strategy.init(self.server)),
             limit=limit_of(self.theta),
+            made_from=partial(made_from, self.workers.of_clients, given),
         )
-
-    def made_from(self) -> dict[str, str]:
-        """What decides the training, part by part."""
-        return made_from(self.workers.made_from, self.given)
-
-    @property
-    def given(self) -> Strategy:
-        """The strategy as people gave it; the gate wraps one that is not the book's."""
-        return getattr(self.strategy, "inside", self.strategy)
 
     def run(self, rounds: int, start: History | None = None) -> History:
         """Run all rounds that ``start`` does not contain; see ``train``."""
@@ -108,35 +111,33 @@ class Training:
             with one_thread():
                 self._evaluate()  # the model before round 1 is the first entry
         else:
-            self.log = Log.after(start, self.log)
+            self.record = start.continued(self.record)
+            self.last_scores = start.scores[-1].clone() if start.rounds else self.last_scores
         # Also without ``start``, although the clients have nothing to restore then.
-        self.workers.restore(self.log.memory)
-        for t in progress.bar(range(self.log.rounds + 1, rounds + 1), "rounds"):
+        self.workers.restore(self.record.memory)
+        for t in progress.bar(range(self.record.rounds + 1, rounds + 1), "rounds"):
             self.one_round(t)
         left_out.sum_up(self.times_left_out)
         return self.history()
 
     def history(self) -> History:
         """The ``History`` of the rounds that are done."""
-        seconds = time.perf_counter() - self.began
-        decided_by = partial(made_from, self.workers.made_from, self.given)
-        labels, clients = self.workers.labels, self.server.clients
-        return self.log.history(self.given, clients, seconds, labels, decided_by)
+        return self.record.so_far(time.perf_counter() - self.began, self.workers.labels)
 
     def one_round(self, t: int) -> None:
         """Select clients, train them, leave out unusable updates, step, record the result."""
-        log, workers = self.log, self.workers
-        chosen = self.strategy.select(self.server, log.state, t)
-        clients, updates = workers.updates(log.theta, chosen, t, log.last_step)
+        record, workers = self.record, self.workers
+        chosen = self.strategy.select(self.server, record.state, t)
+        clients, updates = workers.updates(record.theta, chosen, t, record.last_step)
         # A client that is left out below has trained, so its epochs count.
-        log.client_epochs += self.local.client_epochs(workers.sizes[clients])
-        good = usable(updates, log.limit)
+        self._spend(client_epochs=self.local.client_epochs(workers.sizes[clients]))
+        good = usable(updates, record.limit)
         if good is not None:
             bad = clients[~good].tolist()
             left_out.warn_left_out(t, bad, self.times_left_out, len(clients))
             clients, updates = clients[good], updates[good.to(updates.device)]
         missing = chosen[~torch.isin(chosen, clients)]
-        this = Round(t, log.theta, clients, workers.sizes[clients], updates, missing)
+        this = Round(t, record.theta, clients, workers.sizes[clients], updates, missing)
         with one_thread():  # so that the number of threads does not change the bytes
             step = self._step(this)
             self._exchange_messages(t)
@@ -144,54 +145,65 @@ class Training:
 
     def _step(self, round: Round) -> Step:
         """Let the strategy step; without an update the model stays, and the strategy rests."""
-        log = self.log
+        record = self.record
         if len(round.clients) == 0:
-            log.last_step = torch.zeros_like(log.theta)
-            return Step(log.theta, log.theta.new_zeros(0), log.state)
-        step = self.strategy.step(self.server, copied(log.state), round)
+            record.last_step = torch.zeros_like(record.theta)
+            return Step(record.theta, record.theta.new_zeros(0), record.state)
+        step = self.strategy.step(self.server, copied(record.state), round)
         if self.watch is not None:
             self.watch(round, step)
-        log.last_step, log.theta, log.state = step.theta - log.theta, step.theta, step.state
-        log.model_evaluations += step.evaluated
+        record.last_step = step.theta - record.theta
+        record.theta, record.state = step.theta, step.state
+        self._spend(model_evaluations=step.evaluated)
         return step
+
+    def _spend(self, **costs: float) -> None:
+        """Add to the costs so far."""
+        cost = self.record.cost
+        self.record.cost = replace(cost, **{n: getattr(cost, n) + c for n, c in costs.items()})
 
     def _exchange_messages(self, t: int) -> None:
         """Send the strategy's message to clients, and tell it which clients changed labels."""
-        log, strategy = self.log, self.strategy
-        message = strategy.message(self.server, log.state, t)
+        record, strategy = self.record, self.strategy
+        message = strategy.message(self.server, record.state, t)
         if message is None:
             return
-        changed = self.workers.answers(message, message.clients, log.theta, t)
+        changed = self.workers.answers(message, message.clients, record.theta, t)
         if len(changed):
-            log.state = strategy.heard(self.server, copied(log.state), changed)
+            record.state = strategy.heard(self.server, copied(record.state), changed)
 
     def _note(self, chosen: Tensor, clients: Tensor, step: Step) -> None:
-        """Write the round's scores, weights and clients into the log, and evaluate the model."""
-        log, K = self.log, self.server.clients
-        scores = self.strategy.scores(self.server, log.state)
-        ids, last, bits = torch.arange(K), log.last_scores, BITS[scores.dtype]
-        if log.scores and last.dtype == scores.dtype:
+        """Write the round's scores, weights and clients into the record, and evaluate the model."""
+        record, K = self.record, self.server.clients
+        scores = self.strategy.scores(self.server, record.state)
+        ids, last, bits = torch.arange(K), self.last_scores, BITS[scores.dtype]
+        if record.rounds and last.dtype == scores.dtype:
             # Store only scores whose bits have changed, because 0.0 and -0.0 differ in their bytes.
             ids = (scores.view(bits) != last.view(bits)).nonzero().flatten()
-        log.last_scores = scores.clone()
-        log.scores.append((ids.int(), log.last_scores[ids]))
-        log.weights.append((clients.int(), step.weights))
-        log.selected.append((chosen.int(), torch.ones(len(chosen), dtype=torch.bool)))
+        self.last_scores = scores.clone()
         accused = torch.tensor(step.named, dtype=torch.int)
-        log.named.append((accused, torch.ones(len(accused), dtype=torch.bool)))
+        entries = {
+            "scores": (ids.int(), self.last_scores[ids]),
+            "weights": (clients.int(), step.weights),
+            "selected": (chosen.int(), torch.ones(len(chosen), dtype=torch.bool)),
+            "named": (accused, torch.ones(len(accused), dtype=torch.bool)),
+        }
+        for name, entry in entries.items():
+            record.changes[name].append(entry)
         # A message may have changed labels in this round, and attacks remember.
-        log.memory = self.workers.memory
+        record.memory = self.workers.memory
         self._evaluate()
 
     def _evaluate(self) -> None:
         """Accuracy and loss of the present model on the server's test samples."""
-        net, given = self.server.net, self.server.net.objective
+        record, net, given = self.record, self.server.net, self.server.net.objective
         known = given.given_loss is None or given.given_metric is not None
         # A model with its own loss but no metric has no accuracy: NaN.
         metrics = ("accuracy", "loss") if known else ("loss", "loss")
-        accuracy, loss = quality(net, self.log.theta[None], *self.test, *metrics)
-        self.log.accuracy.append(accuracy[0].cpu() if known else loss[0].cpu() * nan)
-        self.log.loss.append(loss[0].cpu())
+        accuracy, loss = quality(net, record.theta[None], *self.test, *metrics)
+        accuracy, loss = accuracy.cpu(), loss.cpu()
+        record.accuracy = torch.cat([record.accuracy, accuracy if known else loss * nan])
+        record.loss = torch.cat([record.loss, loss])
 
 
 BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
@@ -240,7 +252,7 @@ class InProcess:
         self.original = fed
         # A bound method would keep a round's memory in the history, which stores this.
         given = fed, net, local, seed, written_to(fed)
-        self.made_from = partial(of_clients, *given)
+        self.of_clients = partial(of_clients, *given)
         self.shuffles, self.update_memory = Shuffles(fed, local, seed), UpdateMemory()
         self.attack_states: AttackStates = {}
 
