@@ -1,6 +1,8 @@
 """History: the record of a training run, while it runs and at its end, and its file on disk.
 
-Chapter 1 introduces it. Below: files, rounds. Above: train.
+Chapter 1 introduces it. Unlike a record of curves, it holds all that later rounds depend on, so a
+run that is continued gives the same bytes. Tables [T, K] are kept as what changes from round to
+round.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Left out: warnings of clients that do not take part in a round or in a training run.
 
-Below: nothing. Above: train, simulate, flower.
+The average of [McMahan et al. 2017] takes whatever arrives. Here an update that is not finite or
+far too long is left out of its round, and its sender is named.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Local training: the updates of a round's clients, and which of them are usable.
 
-``train`` and ``simulate`` both use this file, for one training run and for many. ``plain`` computes
-the same with one client after another; ``fast.stacks`` trains many clients at once. Below:
-minibatches, model, fast. Above: train, simulate.
+It is ClientUpdate of [McMahan et al. 2017, Algorithm 1], which ``plain`` writes out for one client
+after another. Here many clients train at once (``fast.stacks``), send their parameters minus the
+global ones, and attackers change their rows after all honest ones are known.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Minibatches: the settings of local training, and which samples form which minibatch.
 
-A client's minibatches depend on the seed, the round and the client only. So they are the same in
-every coalition, as chapter 3 needs. ``plain.batches`` makes those of one client in a dozen lines;
-this file makes the same ones for many clients at once (above ``CROWD``, others). Below: federation.
-Above: local.
+They are E, B and the step size of [McMahan et al. 2017]; ``plain.batches`` deals them to one client
+in a dozen lines. Here a client's minibatches depend on the seed, the round and the client only, so
+they are the same in every coalition, as chapter 3 needs, and those of many clients are dealt at
+once.
 
 Up to ``CROWD`` clients, a round shuffles all samples and picks those of its clients. In a larger
 federation this would cost more than the training. There every sample has a random number of its
@@ -36,6 +36,9 @@ class LocalSGD(Settings):
     steps   if given, exactly this many steps per round instead of whole epochs
     decay, decay_every  step size of round t = 1, 2, ...: lr * decay ** ((t - 1) // decay_every)
     raises  TypeError for values that are not numbers, ValueError for values that are not positive
+
+    Warning: with ``steps``, ``epochs`` decides nothing; with ``decay=1``, neither does
+    ``decay_every``.
     """
 
     epochs: Count = 1

@@ -1,7 +1,8 @@
 """Model: any ``nn.Module`` seen as a function of one flat parameter vector ``theta [P]``.
 
-Chapter 1 derives it. A model has ten public names, which its docstring lists. ``outputs`` evaluates
-it; ``gate.fit`` asks whether it fits the data. Below: outputs, module. Above: networks, local.
+Chapter 1 derives it. A module holds its parameters; here they are an argument, as in PyTorch's
+``torch.func.functional_call``, and one vector, so that a round's models are the rows of a matrix.
+``outputs`` evaluates them, and ``gate.fit`` asks whether a model fits the data.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ class Model:
     split              theta as one tensor for each parameter
     forward, predict   outputs and classes of samples; evaluate: accuracy or loss of many models
     module, objective  the module as it was given; its loss and metric
+
+    Warning: with the default loss, a module that ends in a softmax or sigmoid trains badly, because
+    cross-entropy takes scores before any softmax. With a loss of your own and no metric, there is
+    no accuracy: histories have NaN, and metric="accuracy" is refused.
 
     The model always uses the module in its present state, and does not change it.
     raises   TypeError if it is no module; ValueError if it has no parameters to train, or keeps

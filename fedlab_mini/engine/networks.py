@@ -1,6 +1,8 @@
 """Networks: the book's own models, perceptrons and a small convolutional network.
 
-Chapter 1 uses perceptrons, chapter 6 the convolutional network. Below: model.
+Chapter 1 uses perceptrons, chapter 6 the convolutional one. They are PyTorch's layers in a
+row, with two differences: rows of pixels become images, stored channels last, and weights are drawn
+when a training run begins (``Model.init``), not when the model is made.
 """
 
 from __future__ import annotations

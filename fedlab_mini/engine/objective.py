@@ -1,6 +1,8 @@
 """Objective: the loss and the metric of a model; cross-entropy and accuracy by default.
 
-The page "Bring your own" shows others. Below: metric. Above: model.
+The page "Bring your own" shows others. PyTorch computes the loss of one minibatch; here it is also
+computed for the minibatches of many clients at once, which are padded to one width, and for the
+outputs of many models.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Outputs: what a model's module gives for its inputs, for one model or for many at once.
 
-Perceptrons (Linear and ReLU layers) are recognised, and many of them (``thetas [C, P]``) are
-evaluated at once by hand. Any other module is evaluated by its own forward: many models at once by
-``vmap`` if a trial finds that this works, and otherwise one after another.
-Below: module, objective. Above: fit, model.
+The plain way is to call the module once for each model. Here perceptrons (Linear and ReLU layers)
+are recognised, and many of them (``thetas [C, P]``) are evaluated by hand with few operations. Any
+other module is evaluated by its own forward: many models at once by ``torch.func.vmap`` if a trial
+finds that this works, and otherwise one after another.
 """
 
 from __future__ import annotations

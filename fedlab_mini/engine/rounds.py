@@ -1,6 +1,8 @@
 """Rounds: what a server sees of a round, what a strategy is, and how a server reaches clients.
 
-Chapter 1 introduces them. Below: model. Above: history, train, methods.
+Chapter 1 introduces them. The server of [McMahan et al. 2017] averages. Here a strategy decides who
+is selected and with what weight, gives scores, and may send clients a message after a round.
+Its state is passed in and returned, and it stores nothing in itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Simulation: many federated training runs at once, one for each row of a participation tensor.
 
 Chapter 3 introduces it. Leave-one-out, exact Shapley values by retraining, truncated Monte Carlo
-and removal curves are this one call with different tensors. A run in which all clients always
-participate is ``train`` with ``FedAvg``. Below: local, sweep. Above: games, judge.removal,
-methods.
+and removal curves are this one call with different tensors. Compared with a loop over ``train`` and
+``FedAvg``, clients of all runs train in common stacks, and a client may use a part of its data.
 """
 
 from __future__ import annotations

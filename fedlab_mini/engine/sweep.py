@@ -1,6 +1,7 @@
 """Sweep: independent tasks through joblib, on this machine or wherever joblib's backend runs them.
 
-Chapter 11 shows it. Below: model. Above: simulate, fedlab_bench, studies.
+Chapter 11 shows it. Compared with ``joblib.Parallel``, results come one after another with every
+backend, so that each can be saved at once, and tasks are cut into blocks that fit into memory.
 """
 
 from __future__ import annotations

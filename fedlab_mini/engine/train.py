@@ -1,8 +1,9 @@
 """Training: rounds of federated averaging with a strategy. Chapter 1 derives it.
 
+It is [McMahan et al. 2017, Algorithm 1] with three differences: a strategy decides who is selected
+and how updates are weighted, unusable updates are left out, and every round's scores are kept.
 ``Training.one_round`` is a round as a server sees it. Its clients may be in this process
-(``InProcess``) or elsewhere (``flower``). Below: local, left_out. Above: simulate,
-gate.training, fedlab_flower.
+(``InProcess``) or elsewhere (``fedlab_flower``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Closed forms: games with a known Shapley value, to test every estimator.
 
-Chapter 2 derives them; each game holds its value as ``.shapley``. A worth is a function of this
-module with its numbers, so that a game can be pickled and sent to another process. Below: game.
+Chapter 2 derives them: sums, gloves, and a quadratic loss whose weights are not renormalised. Each
+game holds its value as ``.shapley``. A worth is a function of this module with its numbers, and no
+lambda, so that a game can be sent to another process.
 """
 
 from __future__ import annotations

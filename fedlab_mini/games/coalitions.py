@@ -1,8 +1,9 @@
 """One round, all coalitions: the quality of theta + the weighted updates of every coalition.
 
-Chapter 2 uses it. A perceptron's first layer is linear: its output for a mean of models is the sum
-of its members' outputs h, divided by their total weight c. And because ReLU(h / c) = ReLU(h) / c,
-it is the weights of layer two that are divided.
+Chapter 2 uses it. The plain way averages each coalition's updates and evaluates the model. Here a
+perceptron's first layer is computed once per client: it is linear, so its output for a mean of
+models is the sum of its members' outputs h, divided by their total weight c. And because
+ReLU(h / c) = ReLU(h) / c, it is the weights of layer two that are divided.
 """
 
 from __future__ import annotations

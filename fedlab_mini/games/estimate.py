@@ -1,7 +1,8 @@
 """Estimate: a value for every player, its standard error, and its cost.
 
-Every estimator asks the game for many coalitions at a time. Its cost is the number of distinct
-coalitions that it needed, as if none had been evaluated before.
+Every estimator returns one, and asks the game for many coalitions at a time. Compared with a bare
+vector of values, it says how sure they are. Its cost is the number of distinct coalitions that it
+needed, as if none had been evaluated before.
 """
 
 from __future__ import annotations

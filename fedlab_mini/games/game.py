@@ -1,6 +1,7 @@
 """Game: a worth for every coalition, computed once; coalitions are rows of boolean matrices.
 
-Chapter 2 derives it. Below: checks. Above: the games of the book and their estimators.
+Chapter 2 derives it [Shapley 1953]. In place of a function of one set, the worth is a function of
+many sets at once, and each is remembered by its bit mask. The empty coalition may have any worth.
 """
 
 from __future__ import annotations

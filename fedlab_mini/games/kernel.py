@@ -1,6 +1,9 @@
 """Kernel: the Shapley value as a weighted least-squares fit to sampled coalitions.
 
-Chapter 2 shows that with these weights the fit is the Shapley value. Below: estimate, game.
+Chapter 2 shows that with these weights the fit is the Shapley value [Lundberg & Lee 2017]. Compared
+with plain KernelSHAP, coalitions come in pairs with their complements [Covert & Lee 2021], a pair
+is evaluated once however often it is drawn, the sum of the values is exact, and there are standard
+errors.
 """
 
 from __future__ import annotations

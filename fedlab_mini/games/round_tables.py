@@ -1,6 +1,7 @@
 """Tables: the worth of a round's coalitions, evaluated once and shared by all methods.
 
-Chapter 10 uses them. Below: coalitions, game, engine.rounds. Above: methods, fedlab_bench.
+Chapter 10 uses them. A ``Game`` of one's own would evaluate the same coalitions again for each
+method; here all scores of a round share one game for each metric, and one gradient.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Sampling: Shapley values estimated from random orderings of the players.
 
-Chapter 2 derives the estimators, chapter 3 truncates them. Below: estimate, game.
+Chapter 2 derives the estimators, chapter 3 truncates them. The basic one is the mean marginal
+contribution over orderings [Castro et al. 2009]. ``permutation`` can draw pairs of an ordering and
+its reverse, ``truncated`` leaves an ordering early [Ghorbani & Zou 2019], and in ``guided`` every
+player leads one ordering of each sweep [Liu et al. 2022].
 """
 
 from __future__ import annotations

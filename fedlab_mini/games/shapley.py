@@ -1,7 +1,8 @@
-"""Shapley: the Shapley value and similar values, all averages of marginal contributions.
+"""Shapley: the Shapley value [Shapley 1953] and similar averages of marginal contributions.
 
-Chapter 2 derives them. Estimators from sampled orderings are in ``sampling``, the regression on
-sampled coalitions is in ``kernel``, and other ways to share a gain are in ``values``.
+Chapter 2 derives them. They are sums over the 2^n coalitions, not over the n! orderings, and each
+coalition is evaluated once. Estimators from sampled orderings are in ``sampling``, the regression
+on sampled coalitions is in ``kernel``, and other ways to share a gain are in ``values``.
 """
 
 from __future__ import annotations

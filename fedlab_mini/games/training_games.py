@@ -1,7 +1,8 @@
 """Training games: the worth of a coalition for one round, or for a whole training run.
 
-Chapter 2 derives the round game, whose players are one round's updates. Chapter 3 derives the
-retraining game, whose players are clients. Below: coalitions, engine.simulate.
+Chapter 2 derives the round game, whose players are one round's updates [Song et al. 2019]. Chapter
+3 derives the retraining game, whose players are clients. All coalitions train with the same first
+model and shuffles, so that two worths differ by their members, not by chance.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ def round_game(
             by splitting up; with "left out" neither holds
     v(empty) is the quality of theta itself, so the values sum to the round's gain.
     ``fm.round_game`` checks and copies its arguments, so later changes do not change the game
+
+    Warning: theta must be the model from which the updates were trained. With another theta, such
+    as that of a later round, no coalition's model is one that training could have made
     raises  TypeError or ValueError naming the argument; float types are widened to a common one
     """
     players = len(updates)

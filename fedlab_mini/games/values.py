@@ -1,7 +1,8 @@
 """Values: other ways to share a game's gain, the least core and the nucleolus.
 
-Chapter 2 compares them with the Shapley value. Both use the worth of all 2^n coalitions of a
-``Game`` and first subtract the worth of the empty one. Below: game.
+Chapter 2 compares them with the Shapley value [Schmeidler 1969; Yan & Procaccia 2021]. Both use the
+worth of all 2^n coalitions and first subtract that of the empty one, which the textbooks take to be
+0. Of all shares in the least core, those with the least sum of squares are returned.
 """
 
 from __future__ import annotations

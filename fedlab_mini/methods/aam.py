@@ -1,6 +1,8 @@
 """The accuracy approximation model (AAM) predicts accuracy from data sizes. Chapter 7 derives it.
 
-Its first layer holds one quality per client, the same in all rounds. Used by aam_fit and fedccea.
+It is the network of FedCCEA [Shyn et al. 2021]: its first layer holds one quality per client, the
+same in all rounds. Here many models are computed at once, and the form "hidden", which is not the
+paper's, has its sigmoids in the second layer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fit the accuracy approximation model, either to convergence or for a number of steps. Chapter 7.
 
-`settle` minimises the squared error from several starts. Its qualities mean something only if all
-starts lead to the same ranking. ``fit_aam`` runs Adam for a number of steps, as a user of the paper
-would. Builds on aam; used by fedccea.
+The paper runs Adam for a number of steps [Shyn et al. 2021], as ``fit_aam`` does. ``settle``
+minimises the squared error from several starts: qualities mean something only if all starts lead to
+the same ranking.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Adam's step, where the caller keeps the parameters, their gradients and Adam's moments.
+"""Adam's step [Kingma & Ba 2015], where the caller keeps the parameters, gradients and moments.
 
 It calls torch's own function. ``torch.optim.Adam`` takes seconds to import on first use, and hides
 the moments, which a strategy has to write into its state.

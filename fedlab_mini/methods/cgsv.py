@@ -1,7 +1,9 @@
 """CGSV: contribution by cosine alignment, and aggregation by contribution. Chapter 4 derives it.
 
-The score of a client is the cosine of its update with the aggregated update. The running mean of
-this score is the client's weight in the next rounds. Builds on fedavg and game.
+The score of a client is the cosine of its update with the aggregated update [Xu et al. 2021]. The
+running mean of this score is the client's weight in the next rounds. Compared with the rule as
+published, the server's step has the median length of the updates, weights do not fall below a
+floor, and a client's own rounds count in the mean.
 """
 
 from __future__ import annotations
@@ -55,6 +57,9 @@ class CGSV(FedAvg):
     each mix is divided by the sum that it would have if all clients had that gamma. A selected
     client that sent nothing usable scores psi = 0.
     raises      ValueError or TypeError naming the argument    source [xu2021gradient; chapter 4]
+
+    Warning: with ``gamma0=1`` weights never change, so scores say who holds how much data. With
+    ``original=True``, gamma0 and floor decide nothing.
     """
 
     gamma0: Share = field(default=0.5, kw_only=False)

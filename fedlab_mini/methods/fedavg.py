@@ -1,9 +1,9 @@
-"""FedAvg: the base of every strategy. Chapter 1 derives it.
+"""FedAvg: federated averaging [McMahan et al. 2017], the base of every strategy. Chapter 1.
 
 A strategy is the server's side of a round: a frozen configuration, and functions of the server and
-of a state. Override ``select``, ``weights`` or ``step``. Its fields are its options, with this
-book's defaults, checked by their annotations. Where a paper has another value, a default is
-``ours(value, printed=...)``.
+of a state. What differs from the paper: clients send updates, weights may also be equal, and the
+mean weight is a score. Override ``select``, ``weights`` or ``step``. Fields are options, checked by
+their annotations; where a paper has another value, a default is ``ours(value, printed=...)``.
 """
 
 from __future__ import annotations

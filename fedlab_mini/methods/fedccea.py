@@ -1,8 +1,8 @@
-"""FedCCEA: contribution learned from simulated data sizes. Chapter 7 derives it.
+"""FedCCEA: contribution learned from simulated data sizes [Shyn et al. 2021]. Chapter 7 derives it.
 
 A simulator trains many times on random shares of the clients' data. An accuracy approximation model
-is fitted to the accuracies; its first layer holds a quality for every client. Builds on aam_fit,
-aam and simulate.
+is fitted to the accuracies; its first layer holds a quality for every client. Compared with the
+paper, the fit runs to convergence from several starts, and the result says whether they agree.
 """
 
 from __future__ import annotations
@@ -141,6 +141,8 @@ def fedccea(
     cost                 about simulations x rounds x K / 2 x epochs client epochs
     raises               ValueError or TypeError naming the argument
     source               [Shyn et al. 2021, Algorithms 1 and 2; chapter 7]
+
+    Warning: with ``steps``, ``starts`` decides nothing; without it, neither does ``lr``.
     """
     began = time.perf_counter()
     runs = simulator(

@@ -1,6 +1,8 @@
 """Label standardisation: an S-FedAvg that makes clients repair permuted labels. Chapter 9.
 
-This is the only method that builds on another method than fedavg: it builds on sfedavg.
+The rule is from [Nagalapatti & Narayanam 2021]. Compared with their text, a label group is renamed
+also if it falls short by a margin, groups are those of the original labels, and clients that have
+renamed something are asked again.
 """
 
 from __future__ import annotations

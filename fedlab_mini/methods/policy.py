@@ -1,7 +1,8 @@
 """The policy of the learned evaluators: it reads updates and gives selection probabilities.
 
-REINFORCE trains it; the reward is the change that a selection makes to the validation loss
-(chapter 5). Builds on model and adam; used by reinforce.
+REINFORCE [Williams 1992] trains it; the reward is the change that a selection makes to the
+validation loss (chapter 5). Compared with a policy of a game, it takes one step per round, and a
+penalty pulls the mean probability back if it comes too near to 0 or 1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Learned evaluators: a policy reads each update and gives a selection probability.
 
-REINFORCE trains the policy, one network that reads each client's update in turn. F-RCCE (chapter 5)
-selects clients; FLDVE and its removal variant (chapter 6) weight them. Builds on fedavg and policy.
+F-RCCE (chapter 5) selects clients by it; FLDVE and its removal variant (chapter 6) weight them.
+Compared with the papers, the loss of the mean of all updates is the usual baseline, updates are
+scaled before they are read, and long ones are shortened; ``literal=True`` runs the papers' text.
 """
 
 from __future__ import annotations
@@ -60,6 +61,9 @@ class FRCCE(FedAvg):
                 moving average; read: the first parameter that the policy reads, and the end; phi,
                 first, second, steps: the policy's parameters, Adam's moments and steps
     raises      ValueError or TypeError naming the argument  source [zhao2021efficient; chapter 5]
+
+    Warning: ``sign="printed"`` rewards selections that raise the loss; it is there to run the
+    paper's text. Without the baseline "moving", ``window`` decides nothing.
     """
 
     lr: Annotated[float, between(0, FASTEST, "(]")] = field(

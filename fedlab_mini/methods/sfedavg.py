@@ -1,7 +1,9 @@
-"""S-FedAvg: contribution decides selection. Chapter 8 derives it.
+"""S-FedAvg: contribution decides selection [Nagalapatti & Narayanam 2021]. Chapter 8 derives it.
 
 Each round is a small game of the updates that arrived. Its Shapley values change the relevances,
-which decide who is selected next. Builds on fedavg and games; used by label_standardisation.
+which decide who is selected next. Compared with the paper, values are exact where that costs no
+more than orderings, the empty coalition is worth the model before the round, and the softmax is
+sharper, because at the paper's temperature relevances hardly matter.
 """
 
 from __future__ import annotations
@@ -60,6 +62,9 @@ class SFedAvg(FedAvg):
     A selected client that sent nothing usable earns the round's lowest value, at most 0.
     raises        ValueError or TypeError naming the argument
     source        [Nagalapatti & Narayanam 2021; chapter 8]
+
+    Warning: with ``m=None`` everybody is selected, so the temperature decides nothing. With
+    ``empty="zero"`` a client is paid for being selected, whatever it sends.
     """
 
     m: Count | None = field(default=5, kw_only=False)

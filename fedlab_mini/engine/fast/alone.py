@@ -1,8 +1,9 @@
 """Alone: local SGD of any module, one client after another, for modules that cannot be stacked.
 
 Convolutions over large images are slower in a stack. Dropout needs its own random numbers for each
-client. What a module remembers of one client must not reach another. The module itself is called;
-its parameters are views of one flat vector. Below: minibatches, model. Above: local.
+client. What a module remembers of one client must not reach another. Compared with
+``engine.plain``, one copy of the module serves all clients, and its parameters are views of one
+flat vector.
 """
 
 from __future__ import annotations

@@ -3,9 +3,7 @@
 They must equal a loop over clients, as ``engine.plain`` writes it, up to rounding. Perceptrons
 train with gradients by hand, where one operation moves all models (``PerceptronStack.step``). Other
 modules train in a stack by ``vmap``, or one by one if a trial (``parse.module.look``) finds that
-they cannot be stacked.
-Minibatches are padded to one width (``Plan``); a padding sample has weight 0. Below: minibatches,
-model, alone. Above: local.
+they cannot be stacked. Minibatches are padded to one width; a padding sample has weight 0.
 """
 
 from __future__ import annotations
