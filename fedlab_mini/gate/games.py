@@ -36,11 +36,10 @@ from ..parse.checks import (
 from ..parse.metric import Metric, check_metric
 from .fit import labels_for, output_count
 from .gated import Parsed, Parser, gated
-from .training import starting_model
+from .training import a_seed, starting_model
 
 a_game = partial(instance, kind=Game, such_as="a Game")
 a_model = partial(instance, kind=Model, such_as="fm.Model(module)")
-a_seed = partial(whole, low=None)
 doubles = partial(reals, dtype=torch.float64)
 
 

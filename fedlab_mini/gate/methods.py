@@ -22,8 +22,9 @@ from ..methods.fedccea import simulator as core_simulator
 from ..methods.sfedavg import class_relevance as core_relevance
 from ..parse.checks import array, choice, instance, number, processes, reals, whole
 from ..parse.metric import check_metric
-from .games import a_seed, doubles, training_arguments
+from .games import doubles, training_arguments
 from .gated import Parsed, Parser, gated
+from .training import a_seed
 
 
 def _cosines_arguments(updates: Any, step: Any) -> Parsed:

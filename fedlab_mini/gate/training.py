@@ -6,9 +6,8 @@ Arguments are parsed here, once, and then the core's function does the work: ``e
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,6 @@ from ..engine.history import History
 from ..engine.minibatches import LocalSGD
 from ..engine.model import Model
 from ..engine.outputs import quality, snapshot
-from ..engine.rounds import Round, Step, Strategy
 from ..parse.checks import (
     array,
     choice,
@@ -32,84 +30,47 @@ from ..parse.checks import (
     shown,
     whole,
 )
-from ..parse.metric import Metric, check_metric
+from ..parse.metric import check_metric
 from ..worlds.federation import Federation
 from .answers import a_strategy, watching
 from .fit import check_fits, check_objective
-from .gated import documented_by
+from .gated import Parsed, Parser, gated
 
 
-@documented_by(one.train)
-def train(
-    fed: Federation,
-    net: Model,
-    strategy: Strategy,
-    *,
-    rounds: int,
-    local: LocalSGD | None = None,
-    seed: int = 0,
-    theta: Tensor | None = None,
-    start: History | None = None,
-    watch: Callable[[Round, Step], object] | None = None,
-) -> History:
-    local, seed = LocalSGD() if local is None else local, whole("seed", seed, None)
+def a_local(name: str, value: Any) -> LocalSGD:
+    """Settings of local training; None: the default ones."""
+    return LocalSGD() if value is None else instance(name, value, LocalSGD, "fm.LocalSGD(...)")
+
+
+def _train_arguments(
+    fed: Any, net: Any, strategy: Any, theta: Any, start: Any, **given: Any
+) -> Parsed:
+    rounds, local, seed = given["rounds"], given["local"], given["seed"]
     net, theta = starting_model(fed, net, rounds, local, seed, theta, start)
-    watch = None if watch is None else watching("watch", watch)
     own = a_strategy("strategy", strategy)
     if start is not None:
         of_clients = partial(one.of_clients, fed, net, local, seed, one.written_to(fed))
         check_start(start, partial(one.made_from, of_clients, strategy), rounds)
-    given: Any = {"theta": theta, "start": start, "watch": watch}
-    return one.train(fed, net, own, rounds=rounds, local=local, seed=seed, **given)
+    return {"net": net, "theta": theta, "strategy": own}
 
 
-@documented_by(one.local_updates)
-def local_updates(
-    fed: Federation,
-    net: Model,
-    theta: Tensor | None,
-    clients: Tensor | Sequence[int] | None = None,
-    *,
-    local: LocalSGD | None = None,
-    seed: int = 0,
-    t: int = 1,
-) -> Tensor:
-    local, seed = LocalSGD() if local is None else local, whole("seed", seed, None)
-    t = whole("t", t)
+def _update_arguments(
+    fed: Any, net: Any, theta: Any, clients: Any, local: Any, seed: int, **_: Any
+) -> Parsed:
     net, theta = starting_model(fed, net, 1, local, seed, theta)
     named = range(fed.clients) if clients is None else clients
-    ids = distinct_ids("clients", named, fed.clients)
-    return one.local_updates(fed, net, theta, ids, local=local, seed=seed, t=t)
+    return {"net": net, "theta": theta, "clients": distinct_ids("clients", named, fed.clients)}
 
 
-@documented_by(many.simulate)
-def simulate(
-    fed: Federation,
-    net: Model,
-    participation: Tensor,
-    *,
-    local: LocalSGD | None = None,
-    seed: int = 0,
-    metric: Metric = "accuracy",
-    on: str = "validation",
-    theta: Tensor | None = None,
-    last: bool = False,
-    rule: many.Rule | None = None,
-    cache: str | os.PathLike[str] | None = None,
-    n_jobs: int | None = None,
-) -> Tensor:
-    local, seed = LocalSGD() if local is None else local, whole("seed", seed, None)
+def _simulate_arguments(
+    fed: Any, net: Any, participation: Any, local: Any, seed: int, theta: Any, **given: Any
+) -> Parsed:
     instance("fed", fed, Federation, "a Federation")
-    check_metric("metric", metric)
-    choice("on", on, ("validation", "test"))
-    last, n_jobs = flag("last", last), processes("n_jobs", n_jobs)
-    participation = shares("participation", participation, fed.clients)
-    net, theta = starting_model(fed, net, participation.shape[1], local, seed, theta)
+    found = shares("participation", participation, fed.clients)
+    net, theta = starting_model(fed, net, found.shape[1], local, seed, theta)
     # A metric that fails does so before training.
-    quality(net, theta[None], *fed.server(on), metric)
-    given: Any = {"rule": None if rule is None else Ruled(rule), "cache": cache, "n_jobs": n_jobs}
-    given |= {"metric": metric, "on": on, "theta": theta, "last": last}
-    return many.simulate(fed, net, participation, local=local, seed=seed, **given)
+    quality(net, theta[None], *fed.server(given["on"]), given["metric"])
+    return {"net": net, "theta": theta, "participation": found}
 
 
 class Ruled:
@@ -125,6 +86,30 @@ class Ruled:
         except Exception as error:  # a function may fail in any way
             raise ValueError(f"rule: fails on updates {shown(updates)}: {error}") from error
         return reals("rule", step, [updates.shape[1]]).to(updates)
+
+
+def _rule(name: str, value: Any) -> Any:
+    return None if value is None else Ruled(value)
+
+
+def _watch(name: str, value: Any) -> Any:
+    return None if value is None else watching(name, value)
+
+
+a_seed = partial(whole, low=None)
+common: dict[str, Parser] = {"local": a_local, "seed": a_seed}
+train = gated(one.train, _train_arguments, watch=_watch, **common)
+local_updates = gated(one.local_updates, _update_arguments, t=whole, **common)
+simulate = gated(
+    many.simulate,
+    _simulate_arguments,
+    metric=check_metric,
+    on=partial(choice, accepted=("validation", "test")),
+    last=flag,
+    rule=_rule,
+    n_jobs=processes,
+    **common,
+)
 
 
 def shares(name: str, value: Any, clients: int) -> Tensor:
@@ -169,7 +154,7 @@ def starting_model(
         warnings.warn(
             f"net: the training starts anew, from theta=net.init({seed}); theta=net.theta() "
             "starts from the module's own weights",
-            stacklevel=3,
+            stacklevel=4,
         )
     return taken, one.first_model(fed, taken, seed)
 

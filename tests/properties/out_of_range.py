@@ -65,6 +65,35 @@ WORLDS: Table = {
     "DirichletSizes": {"alpha": (NAN, INF, 1e-320), "floor": (0,)},
     "ByClass": {"classes_per_client": (0, 11)},
     "SortedShards": {"shards_per_client": (0,)},
+    "Federation": {
+        "x": (full((18, 4), NAN),),
+        ("y", "x, y"): (full((18,), 3),),
+        "sizes": ([17, 0, 1], [6, 6, 5]),
+        "truth": ({3: "bad"},),
+        "attacks": ({3: Scale(2.0)},),
+        "unusable": ({0, 1, 2}, {3}),
+        "noise": (zeros(2),),
+        "names": (("a", "b"), ("a", "b", "a"), ("a", "b", "c", "d")),
+    },
+    "Federation.from_datasets": {
+        "datasets": (
+            [],
+            [(ones(6, 4), zeros(6).long()), (ones(6, 5), zeros(6).long())],
+            [(ones(6, 4), zeros(6).long()), (ones(6, 4).double(), zeros(6).long())],
+            [(ones(6, 4), -ones(6).long())],
+            [(full((6, 4), NAN), zeros(6).long()), (full((1, 4), INF), zeros(1).long())],
+        ),
+        "validation": ((full((6, 4), NAN), zeros(6).long()),),
+        "test": ((ones(6, 9), zeros(6).long()),),
+        "classes": (2,),
+        "truth": ({1: "no such client"},),
+    },
+    "Federation.client": {"k": (3, -1)},
+    "Federation.server": {("part", "on"): ("training",)},
+    "six_clinics": {"alder": (149, 900), "damson": (1.5,)},
+    "four_hospitals": {"judged_by": ("Zurich",)},
+    "noisy_digits": {"noise_set": (0, 4)},
+    "irrelevant_digits": {"data": (fm.Dataset(ones(90, 4), torch.arange(90) % 9, 9),)},
 }
 
 ENGINE: Table = {
@@ -116,6 +145,37 @@ GAMES: Table = {
     "retraining_game": {"net": (fm.mlp(6, 4),), "rounds": (0,), "metric": METRIC, "on": ON},
 }
 
+STRATEGIES: Table = {
+    "FedAvg": {"per_round": (0,), "weighting": ("data",)},
+    "CGSV": {"gamma0": (1.1, NAN), "server_lr": ("mode", 0), "floor": (-1e-3, 1.0)},
+    "FRCCE": {
+        "lr": (0, INF),
+        "probes": (0,),
+        "window": (0,),
+        "clamp": (-0.1, 0.5),
+        "limit": (0, NAN),
+        "baseline": ("mean",),
+        "sign": ("plus",),
+        "layer": ("first",),
+    },
+    "SFedAvg": {
+        "m": (0,),
+        "alpha": (1.1,),
+        "beta": (-0.1,),
+        "metric": METRIC,
+        "permutations": (0,),
+        "temperature": (0, NAN),
+        "empty": ("nothing",),
+    },
+    "LabelStandardisation": {
+        "margin": (-0.1, 1.1),
+        "spread": (-0.1, 2),
+        "window": (0,),
+        "accuracy": METRIC,
+        "groups": ("all",),
+    },
+}
+
 JUDGED: Table = {
     "simulator": {"simulations": (0,), "rounds": (-1,), "metric": METRIC, "on": ON},
     "fedccea": {"simulations": (0,), "rounds": (-1,), "net": (fm.logistic(5, 3),)},
@@ -142,6 +202,9 @@ JUDGED: Table = {
     "QualityInference": {"metric": METRIC, "per_round": (0,)},
     "evidence.interval": {"values": ([1.0],), "level": (1.0,)},
     "evidence.paired": {"b": ([1.0],)},
+    "all_coalitions": {"n": (25,)},
+    "score_intervals": {"draws": (1,)},
+    "plots.table": {"data": ({"a": {"x": 1}, "b": {"y": 1}},)},
 }
 
-OUT_OF_RANGE: Table = WORLDS | ENGINE | GAMES | JUDGED
+OUT_OF_RANGE: Table = WORLDS | ENGINE | GAMES | STRATEGIES | JUDGED

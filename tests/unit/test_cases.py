@@ -69,19 +69,9 @@ def test_an_argument_changes_one_clinic():
     assert same(fed, fm.six_clinics(1)) == []
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({"alder": 149}, r"alder: .* of 150\.\.4\d\d"),
-        ({"alder": 900}, r"alder: .* of 150\.\.4\d\d"),
-        ({"damson": 1.5}, "damson"),
-        ({"elm_copies": False, "fir_trains": True}, "elm_copies: expected True"),
-        ({"fir_trains": 2}, "fir_trains"),
-    ],
-)
-def test_clinics_refuse_what_the_digits_do_not_give(given, told):
-    with pytest.raises((TypeError, ValueError), match=f"^{told}"):
-        fm.six_clinics(**given)
+def test_what_copies_must_train():
+    with pytest.raises(ValueError, match=r"^elm_copies: expected True"):
+        fm.six_clinics(elm_copies=False, fir_trains=True)
 
 
 def test_clinics_and_hospitals_say_who_is_who():
@@ -114,14 +104,9 @@ def test_hospitals_train_and_judge_on_different_patients():
     for place in ("validation", "test"):
         together = torch.cat([getattr(part, place)[0] for part in parts])
         assert together.equal(getattr(fed, place)[0])
-    with pytest.raises(ValueError, match=r"^judged_by: "):
-        fm.four_hospitals("Zurich")
 
 
-def test_names_of_clients_are_different():
+def test_clients_have_names_and_notes():
     x, y = torch.zeros(2, 1), torch.zeros(2).long()
     given = {"x": x, "y": y, "sizes": [1, 1], "validation": (x, y), "test": (x, y), "classes": 1}
     assert fm.Federation(**given, names=("a", "b"), notes={1: "small"}).notes == {1: "small"}
-    for names in (("a",), ("a", "a"), ("a", "b", "a")):
-        with pytest.raises(ValueError, match=r"^names: expected 2 different names"):
-            fm.Federation(**given, names=names)

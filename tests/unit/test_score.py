@@ -214,8 +214,6 @@ def test_intervals_are_those_of_other_validation_samples(fed, rounds):
     pd.testing.assert_frame_equal(again, fm.score_intervals(rounds[:1], draws=2, **given))
     with pytest.raises(TypeError, match=r"^updates: .* read 3 times"):
         fm.score_intervals(iter(rounds), draws=2, **given)
-    with pytest.raises(ValueError, match=r"^draws: "):
-        fm.score_intervals(rounds, draws=1, **given)
 
 
 def test_the_files_of_a_folder_are_read_by_their_numbers(fed, rounds, tmp_path):

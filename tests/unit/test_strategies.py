@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import warnings
 from collections.abc import Callable, Iterable
 
@@ -266,24 +265,3 @@ def test_paper_versus_code_is_what_the_constructor_does(kind):
                    for text, value in pairs)  # fmt: skip
     for choice, printed in options.items():
         assert getattr(literal, choice) == printed
-
-
-OUT_OF_RANGE = {
-    fm.CGSV: {"gamma0": (1.1, math.nan), "server_lr": ("mode", 0), "floor": (-1e-3, 1.0)},
-    fm.FRCCE: {"lr": (0, math.inf), "probes": (0,), "window": (0,), "clamp": (-0.1, 0.5)}
-    | {"limit": (0, math.nan), "baseline": ("mean",), "sign": ("plus",), "layer": ("first",)},
-    fm.SFedAvg: {"m": (0,), "alpha": (1.1,), "beta": (-0.1,), "metric": ("f1",)}
-    | {"permutations": (0,), "temperature": (0, math.nan), "empty": ("nothing",)},
-    fm.LabelStandardisation: {"margin": (-0.1, 1.1), "spread": (-0.1, 2), "window": (0,)}
-    | {"accuracy": ("f1",), "groups": ("all",)},
-    fm.FedAvg: {"per_round": (0,), "weighting": ("data",)},
-}
-
-
-def test_options_out_of_range_are_named():
-    """Those of a wrong kind: tests/properties/test_bad_input.py."""
-    for kind, bad in OUT_OF_RANGE.items():
-        for name, values in bad.items():
-            for value in values:
-                with pytest.raises(ValueError, match=rf"^{name}: "):
-                    kind(**{name: value})

@@ -1,6 +1,5 @@
 """Ground truth of somebody's own data: what ``from_datasets`` is told about it."""
 
-import pytest
 import torch
 
 import fedlab_mini as fm
@@ -8,11 +7,9 @@ import fedlab_mini as fm
 PAIR = (torch.zeros(4, 3), torch.tensor([0, 1, 0, 1]))
 
 
-def test_truth_is_kept_and_judged_by_and_names_clients_only():
+def test_truth_is_kept_and_judged_by():
     def built(truth):
         return fm.Federation.from_datasets([PAIR] * 3, validation=PAIR, test=PAIR, truth=truth)
 
     assert built({2: "flipped labels"}).corrupted == {2}
     assert built(None).corrupted == set()
-    with pytest.raises(ValueError, match="truth"):
-        built({3: "no such client"})
