@@ -33,10 +33,16 @@ class NotYet(Exception):
     """Says what was found, and after how many tries, if these are already counted."""
 
 
+class Form(Exception):
+    """Says in which form an answer is wanted; that is no try."""
+
+
 def blank(value):
     """Whether there is no answer: no value, dots, an empty list, dots as a function's body."""
     if isinstance(value, (list, tuple, set, dict, str)):
-        return not value or any(item is ... for item in value)
+        return not value or any(
+            item is ... for item in [*value, *getattr(value, "values", tuple)()]
+        )
     if hasattr(value, "__code__"):
         return {step.opname for step in dis.get_instructions(value)} <= STILL
     return value is None or value is ...
@@ -56,12 +62,17 @@ def plain(value):
     if hasattr(value, "__code__"):
         return functools.wraps(value)(lambda *given, **named: doubled(value(*given, **named)))
     if isinstance(value, (list, tuple, set)) and not hasattr(value, "_fields"):
-        return type(value)(map(plain, value))
+        alone = [*value] if len(value) == 1 else [[]]
+        return (
+            plain(*alone)
+            if isinstance(*alone, (int, float, str))
+            else type(value)(map(plain, value))
+        )
     if type(value) is dict:
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, str):
         return number(value)
-    if hasattr(value, "tolist") and getattr(value, "ndim", 1) == 0:
+    if hasattr(value, "tolist") and tuple(getattr(value, "shape", (0,))) in ((), (1,)):
         value = value.item()
     elif type(value).__module__ == "numpy":
         value = value.tolist()
@@ -71,9 +82,11 @@ def plain(value):
 
 
 def doubled(value):
-    """Numbers in a list, array or tensor as a float64 tensor; anything else is not changed."""
+    """Numbers in a list, array, tensor or dict by id as a float64 tensor; else nothing changes."""
     if isinstance(value, torch.Tensor):
         return value.double() if value.is_floating_point() else value
+    if type(value) is dict and {*value} == {*range(len(value))}:
+        value = [value[k] for k in range(len(value))]
     if type(value) not in (list, tuple, numpy.ndarray):
         return value
     try:
@@ -91,6 +104,144 @@ def number(text):
         return text
     found = float(found / 100 if share else found)
     return int(found) if found.is_integer() else found
+
+
+# The annotation of a check's argument names the form of the answer: it makes the usual form of
+# every form with the same meaning, and refuses one that has no meaning here.
+
+
+def named(name):
+    """A name as its letters and digits: "Client 0", "0" and 0 are one name."""
+    if isinstance(name, (tuple, frozenset)):
+        return "".join(sorted(map(named, name)))
+    bare = re.sub(r"client|clinic|hospital|[^a-z0-9.]", "", str(name).lower())
+    return str(number(bare))
+
+
+def items(value):
+    """What a list, array, tensor or text holds, or None."""
+    if isinstance(value, str):
+        bare = value.strip(" ()[]{}").removesuffix(".")
+        return [*map(number, re.split(r"\s*[,;]\s*|\s+and\s+|\s+(?=[-+\d])", bare))]
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, (range, type({}.keys()), type({}.values()))):
+        value = [*value]
+    if not isinstance(value, (list, tuple)):
+        return None
+    rows = [item.tolist() if hasattr(item, "tolist") else item for item in value]
+    if len(rows) == 1 and isinstance(rows[0], (list, tuple)):
+        return [*rows[0]]
+    single = all(isinstance(row, (list, tuple)) and len(row) == 1 for row in rows)
+    return [row[0] for row in rows] if single else rows
+
+
+def ordered(names, words="", wide=0):
+    """A list with a number for each name; or one of some words, or a list of so many numbers."""
+    what = f"{len(names)} lists of {wide} numbers" if wide else f"{len(names)} numbers"
+    what = f"{len(names)} of the words {words}" if words else what
+    wanted = f"expected a list of {what}, in the order {', '.join(map(str, names))}"
+
+    def form(value):
+        if isinstance(value, dict):
+            by = {named(name): item for name, item in value.items()}
+            found = [by.get(named(name)) for name in names] if len(by) == len(names) else None
+        else:
+            found = items(value)
+        if isinstance(value, (set, frozenset)):
+            raise Form(f"{wanted}; a set has no order")
+        if found is None or len(found) != len(names):
+            raise Form(f"{wanted}; got {'no list' if found is None else len(found)}")
+        if wide:
+            return [ordered(range(wide))(row) for row in found]
+        found = [plain(item) for item in found]
+        if words:
+            found = [str(word).strip(" .'\"").lower() for word in found]
+        if not all(
+            word in words.split(", ") if words else isinstance(word, (int, float)) for word in found
+        ):
+            raise Form(f"{wanted}; got {found}")
+        return found
+
+    return form
+
+
+worths = ordered(["nobody", "A", "B", "AB", "C", "AC", "BC", "ABC"])
+
+
+def members(count):
+    """A set of ids; a mask, a dict of yes and no, a list and a text also say who is in it."""
+    wanted = f"expected ids from 0 to {count - 1}, such as {{0, 1}}"
+
+    def form(value):
+        if isinstance(value, dict):
+            if not all(plain(item) in (0, 1) for item in value.values()):
+                raise Form(f"{wanted}; got a dict of other values than True and False")
+            inside = [name for name, item in value.items() if plain(item)]
+            return {int(named(k)) if named(k).isdigit() else k for k in inside}
+        found = [value] if isinstance(plain(value), int) else items(value)
+        found = [*value] if isinstance(value, (set, frozenset)) else found
+        if found is None:
+            raise Form(wanted)
+        found = [plain(item) for item in found]
+        if len(found) == count and {*found} <= {0, 1} and len({*found}) < count:
+            return {k for k, inside in enumerate(found) if inside}
+        return {*found}
+
+    return form
+
+
+def member(count):
+    """An id, or a client's name; a mask and a set of one say it, too."""
+
+    def form(value):
+        found = [*members(count)(value)] if not isinstance(value, str) else [plain(value)]
+        if len(found) != 1:
+            raise Form(f"expected one id from 0 to {count - 1}; got {len(found)}")
+        return found[0]
+
+    return form
+
+
+def switches(count):
+    """A list of True and False for each id."""
+
+    def form(value):
+        inside = members(count)(value)
+        if strange := sorted(map(str, inside - {*range(count)})):
+            said = f"expected a list of {count} values, True or False, or ids from 0"
+            raise Form(f"{said} to {count - 1}; got {', '.join(strange)}")
+        return [k in inside for k in range(count)]
+
+    return form
+
+
+def table(*names):
+    """A dict with these keys; a list has its values in their order."""
+
+    def form(value):
+        found = items(value)
+        if found is not None and len(found) == len(names):
+            value = dict(zip(names, found, strict=True))
+        if not isinstance(value, dict):
+            raise Form(f"expected a dict with the keys {', '.join(map(repr, names))}")
+        right = {named(name): name for name in names}
+        value = {right.get(named(name), name): plain(item) for name, item in value.items()}
+        if lacking := [name for name in names if name not in value]:
+            raise Form(f"expected a dict with the keys {', '.join(map(repr, lacking))}, too")
+        return value
+
+    return form
+
+
+def formed(check, answer):
+    """The answers in their usual form, by the annotations of the check."""
+    made = {}
+    for name, value in answer.items():
+        try:
+            made[name] = check.__annotations__.get(name, plain)(value)
+        except Form as wrong:
+            raise Form(f"{name}: {wrong}") from None
+    return made
 
 
 def chosen(given, key):
@@ -172,7 +323,9 @@ def quiet(*hints):
             if not empty:
                 try:
                     with mock.patch.dict(os.environ, TQDM_DISABLE="1"):  # no bars in a check
-                        return check(**{name: plain(value) for name, value in answer.items()})
+                        return check(**formed(check, answer))
+                except Form as found:
+                    raise NotYet(str(found)) from None
                 except NotYet as found:
                     said, count = found.args
                 except AssertionError as found:
@@ -182,6 +335,8 @@ def quiet(*hints):
                     said = f"this answer cannot be used as it stands: {kind}, {found}"
                     if "dtype" in said:
                         said += ". Here numbers are float64: write .double() behind what is not"
+                    if not hasattr(next(iter(answer.values())), "__code__"):
+                        raise NotYet(f"{said}. Another form is wanted") from None
             question = check.__globals__.get("name")
             if error := raised(answer, question):
                 raise NotYet(error)

@@ -1,5 +1,6 @@
 """Checks of labs: a hint after each wrong try, an error named, a choice explained at the end."""
 
+import ast
 import re
 
 import nbformat
@@ -254,6 +255,53 @@ def test_every_check_has_its_hints_and_they_name_no_letter_of_the_answer(source)
             assert " Two mistakes are common: " in told[0], (question, name)
             letters = set(keys.get(name, "")) - {"a"}  # which is a word, too
             assert not letters & {*re.findall(r"\b[a-z]\b", " ".join(told))}, (question, name)
+
+
+FORMS = [  # of a lab: question, what somebody writes, what the check says of its form
+    ("12_replication", "q1", "verdicts = {'holds', 'not shown'}", "a set has no order"),
+    ("12_replication", "q1", "verdicts = [0, 2, 1, 0, 3]", "5 of the words holds, does not hold"),
+    ("02_shapley_theory", "q1", "shares = {'A': 29, 'B': 32}", "3 numbers, in the order A, B, C"),
+    ("03_retraining_baselines", "q1", "hours_left_out = '23.5 hours'", "Another form is wanted"),
+    ("03_retraining_baselines", "q3", "spread = 0.45", "the keys 'clients', 'seed', 'alpha'"),
+    ("03_retraining_baselines", "q6", "twins = {1: 0.4, 5: 0.2}", "other values than True and"),
+    (
+        "06_reinforce_fldve",
+        "q4",
+        "few = [1, 5]",
+        "values, True or False, or ids from 0 to 4; got 5",
+    ),
+    ("14_payments", "q7", "most_by_name = [0, 1]", "expected one id from 0 to 5; got 2"),
+]
+
+
+@pytest.mark.parametrize("lab", sorted({lab for lab, *_ in FORMS}))
+def test_a_form_that_means_nothing_is_named_and_is_no_try(lab, tmp_path, monkeypatch):
+    names = run(assigned(lab)[1], tmp_path)
+    monkeypatch.setattr(exception_test().ExceptionTestFile, "tried", {}, raising=False)
+    for question, answer in [(q, answer) for where, q, answer, _ in FORMS if where == lab]:
+        exec(answer, made := dict(names))
+        text = check(question, made).summary()
+        (said,) = [said for _, q, given, said in FORMS if (q, given) == (question, answer)]
+        assert said in text, text
+        assert "Hint" not in text, text
+    assert exception_test().ExceptionTestFile.tried == {}
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=NAMES)
+def test_hints_speak_of_names_that_the_sheet_has(source):
+    """One that only the solution sets would say nothing to a student."""
+    student, solution = assigned(source.stem)
+    text = "\n".join(cell.source for cell in student.cells)
+    code = [cell.source for cell in solution.cells if cell.cell_type == "code"]
+    nodes = [node for part in code for node in ast.walk(ast.parse(part))]
+    stored = {node.id for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store)
+              and isinstance(node, ast.Name)}  # fmt: skip
+    unknown = sorted(name for name in stored if not re.search(rf"\b{name}\b", text))
+    only = "|".join(unknown) or "(?!)"
+    spoken = re.compile(rf"`({only})`|\b({only})(\.\w|\[| holds\b| is a | is largest| is written)")
+    for question in student.metadata["otter"]["tests"]:
+        for hint in [hint for told in hints(student, question) for hint in told]:
+            assert not spoken.search(hint), (question, hint)
 
 
 def test_an_error_in_a_cell_is_named_and_is_no_missing_answer(tmp_path):

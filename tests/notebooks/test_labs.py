@@ -31,10 +31,15 @@ def answers(notebook, names):
             bound = {getattr(node, "id", "") for node in stored}
             bound |= {node.name for node in cell.body if isinstance(node, ast.FunctionDef)}
             test = notebook.metadata["otter"]["tests"][question]
-            asked = re.findall(r"^def test_\w+\((.*)\)", test, re.MULTILINE)
-            wanted = {name.strip() for line in asked for name in line.split(",")}
+            wanted = {argument.arg for argument in arguments(test)}
             found[question] = {name: names[name] for name in sorted(bound & wanted)}
     return found
+
+
+def arguments(test):
+    """The arguments of a question's checks, with their annotations."""
+    checks = (part for part in ast.walk(ast.parse(test)) if isinstance(part, ast.FunctionDef))
+    return [arg for part in checks if part.name.startswith("test_") for arg in part.args.args]
 
 
 def wrong(value):
@@ -74,23 +79,90 @@ def test_only_right_answers_pass_and_no_failure_says_them(source, tmp_path):
     untouched_sheet_passes_nothing(student, right, tmp_path)
 
 
-def forms(value):
-    """Sensible ways to write the same answer, and how a miss is written in each of them."""
+def forms(value, asked):
+    """Sensible ways to write the same answer, and how a miss is written in each of them.
+
+    asked  the annotation of the check's argument: what it says of the answer's form
+    """
     if callable(value):
         return [returning(form, x) for x in (value, wrong(value)) for form in (single, listed)]
+    kind, *about = (asked.func.id, *map(ast.unparse, asked.args)) if asked_for(asked) else (asked,)
+    if kind in COLLECTED:
+        near = COLLECTED[kind](value, about)
+        return [way(x) for x in (value, near) for way in ways(kind, value, about)]
     if isinstance(value, set) and all(isinstance(x, str) and len(x) == 1 for x in value):
         return [*letters(value), *letters({chr(ord(x) + 1) for x in value})]
     if isinstance(value, str) and len(value) == 1:
         miss = chr(ord(value) + 1)
         return [f(x) for x in (value, miss) for f in (str.upper, "({})".format, "{}.".format)]
     if type(value) is int:
-        return [f(x) for x in (value, 3 * value + 7) for f in (str, float, torch.tensor, np.int64)]
+        alone = (lambda x: [x], lambda x: {x}, lambda x: np.array([x]))
+        every = (str, float, torch.tensor, np.int64, *alone)
+        return [f(x) for x in (value, 3 * value + 7) for f in every]
     if isinstance(value, float):
-        return [f(x) for x in (value, value + 0.3) for f in (repr, np.float64)]
-    if isinstance(value, (list, tuple)) and value and all(type(x) in (int, float) for x in value):
-        near = [value[0] + 9, *value[1:]]
-        return [f(x) for x in ([*value], near) for f in (tuple, np.array, lambda x: [*map(str, x)])]
+        every = (repr, np.float64, lambda x: [x], lambda x: torch.tensor([x]).double())
+        return [f(x) for x in (value, value + 0.3) for f in every]
     return []
+
+
+def asked_for(asked):
+    return isinstance(asked, ast.Call)
+
+
+def other(value, about):
+    """The same kind of answer with one part wrong."""
+    if isinstance(value, dict):
+        last = [*value][-1]
+        return {**value, last: wrong(value[last])}
+    if isinstance(value[0], list):
+        return [value[0]] * len(value)
+    if isinstance(value[0], str):
+        return [value[1], *value[1:]]
+    return [wrong(value[0]), *value[1:]]
+
+
+def without_one(value, about):
+    return {*value} ^ {min({0, 1, 2} - {*value}), max(value)}
+
+
+COLLECTED = {
+    "ordered": lambda value, about: other([*value], about),
+    "worths": lambda value, about: other([*value], about),
+    "table": other,
+    "members": without_one,
+    "member": lambda value, about: (int(value) + 1) % int(about[0]),
+    "switches": lambda value, about: [not value[0], *value[1:]],
+}
+
+
+def ways(kind, value, about):
+    """How the form that a check asks for could be written otherwise."""
+    if kind in ("ordered", "worths"):
+        names = WORTHS if kind == "worths" else [*eval(about[0])]
+        words = isinstance(value[0], str)
+        lists = [
+            tuple,
+            lambda x: {f"client {k}": v for k, v in reversed([*zip(names, x, strict=True)])},
+        ]
+        lists += [lambda x: dict(zip(names, x, strict=True)).values(), lambda x: [[*x]]]
+        lists += [lambda x: "; ".join(map(str, x))] if not isinstance(value[0], list) else []
+        return lists if words else [*lists, np.array, lambda x: torch.as_tensor(x).double()]
+    if kind == "table":
+        return [lambda x: [*x.values()], lambda x: {str(k).upper(): v for k, v in x.items()}]
+    count = int(about[0])
+    masks = [lambda x: [k in x for k in range(count)], lambda x: {k: k in x for k in range(count)}]
+    masks += [lambda x: [int(k in x) for k in range(count)]]
+    masks += [lambda x: torch.tensor([k in x for k in range(count)]), sorted, frozenset, np.array]
+    masks[-1] = lambda x: np.array(sorted(x))
+    masks += [lambda x: ", ".join(map(str, sorted(x))), lambda x: " and ".join(map(str, sorted(x)))]
+    if kind == "switches":
+        return [lambda x, way=way: way({k for k, on in enumerate(x) if on}) for way in masks]
+    if kind == "member":
+        return [lambda x, way=way: way({x}) for way in masks]
+    return [*masks, tuple]
+
+
+WORTHS = ["nobody", "A", "B", "AB", "C", "AC", "BC", "ABC"]
 
 
 def returning(form, function):
@@ -115,8 +187,14 @@ def letters(value):
 def other_forms_pass(student, names, right):
     """Right answers in other forms; misses in these forms are refused, and tell no answer."""
     answered = [(q, name, value) for q, given in right.items() for name, value in given.items()]
+    tests = student.metadata["otter"]["tests"]
+    asked = {(q, arg.arg): arg.annotation for q, test in tests.items() for arg in arguments(test)}
     for question, name, value in answered:
-        both = forms(value)
+        form = asked[question, name]
+        several = not isinstance(value, str) and hasattr(value, "__len__")
+        if several and "chosen(" not in tests[question]:
+            assert form is not None, f"{question}: {name} is {value}, and no form is asked for"
+        both = forms(value, getattr(form, "id", form))
         half = len(both) // 2
         for form, miss in zip(both[:half], both[half:], strict=True):
             result = check(question, names | {name: form})
@@ -124,11 +202,12 @@ def other_forms_pass(student, names, right):
             refused = check(question, names | {name: miss})
             assert not refused.passed_all, f"{question}: {name} = {miss!r} passes"
             assert "Error at line" not in refused._repr_html_()
-            bare = miss.tolist() if isinstance(miss, np.ndarray) else miss
-            own = repr(right[question] | {name: bare})  # a check may repeat what was answered
+            bare = miss.tolist() if hasattr(miss, "tolist") else miss
+            said = map(float, re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", repr(bare)))
+            # a check may repeat what was answered
+            own = repr([right[question] | {name: bare}, [f"{x} {x:g}" for x in said]])
             told = leaks(student, {question: refused}, right)
             assert [text for _, text in told if not re.search(text, own)] == []
-    assert any(forms(value) for _, _, value in answered)
 
 
 # Wrong in one place only, so that a check that looks at the wrong end lets it pass.
