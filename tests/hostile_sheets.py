@@ -23,9 +23,9 @@ ENDLESS = {
     "loud": ("while True: print('x' * 10000)", ANY_END),
 }
 FILES = {  # and what is no sheet
-    "bytes": (b"\xff\xfe\x00", NO_SHEET),
-    "deep": (b"[" * 200_000, NO_SHEET),
-    "=1+1": (b"no notebook", NO_SHEET),
+    "bytes": (b"\xff\xfe\x00", f"{NO_SHEET}: it is cut off"),
+    "deep": (b"[" * 200_000, f"{NO_SHEET}: it is no notebook"),
+    "=1+1": (b"no notebook", f"{NO_SHEET}: it is no notebook"),
     "huge": (b" " * (21 * 2**20), "larger than 20 MiB"),
 }
 WRONG_RESULTS = {  # what a sheet could leave in the grader's place

@@ -35,7 +35,7 @@ def people(names: str) -> list[str]:
     parts = Path(names).read_text("utf-8-sig").splitlines() if listed else names.split(",")
     found = [name for part in parts if (name := part.strip())]
     for name in found:
-        if set(name) & {"/", "\\"} or not name.strip("."):
+        if set(name) & {"/", "\\", ":"} or not name.strip("."):
             sys.exit(f"NAMES: {name!r} is no name of a folder; nothing was written")
     return found
 

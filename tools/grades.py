@@ -62,6 +62,7 @@ class Table:
             if len(known) + len(self.loose) < len(rows):
                 raise ValueError(f"{self.path}: two lines for one file; keep one of them")
             self.rows |= known  # an older table, saved meanwhile, lacks the newest lines
+        self.seen = content
 
     def _join(self, rows: list[dict[str, Any]]) -> None:
         """Give lines whose file's name has suffered the name of their sheet again."""
@@ -150,6 +151,20 @@ class Table:
             writer.writerow({n: v if noted(n) else quoted(v) for n, v in row.items()})
         self.seen = text.getvalue().encode()
         chapters.write_atomic(self.path, text.getvalue())
+
+
+def written(value: Any) -> str:
+    """A mark as a page shows it: 1, "1.0" and "1,0" are one mark; "excused" is one, too."""
+    number = amount(value)
+    return str(value) if number is None else f"{number:g}"
+
+
+def amount(value: Any) -> float | None:
+    """The number of a mark, or None."""
+    try:
+        return float(str(value).replace(",", "."))
+    except ValueError:
+        return None
 
 
 def decoded(content: bytes) -> str:

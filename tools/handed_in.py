@@ -88,11 +88,21 @@ def mark_of(content: bytes | Refused) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
+def places(sheet: Path) -> list[Path]:
+    """Where the page of a sheet may lie."""
+    return [sheet.with_name(f"{sheet.name}.marks{n}.html") for n in ("", *range(2, 100))]
+
+
+def page_of(sheet: Path) -> str:
+    """The text of the page beside the sheet; "" without one."""
+    path = next((path for path in places(sheet) if ours(path)), None)
+    return path.read_text(encoding="utf-8").partition("\n")[2] if path else ""
+
+
 def leave_page(sheet: Path, text: str) -> str:
     """Write a page beside the sheet, under a name of its own; return the reason if that fails."""
     page = HEAD.format(mark_of(text.encode())) + text
-    for place in ("", *range(2, 100)):
-        path = sheet.with_name(f"{sheet.name}.marks{place}.html")
+    for path in places(sheet):
         try:
             if ours(path) or not os.path.lexists(path):
                 chapters.write_atomic(path, page)

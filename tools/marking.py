@@ -5,8 +5,9 @@
 `otter run` runs every sheet from its first cell, in its own kernel, with the checks of this
 book and not with those in the file. All sheets are read before one runs; each runs in an empty
 folder, without the caller's environment, with limits on time, memory and written bytes. A
-line of ``grades.csv`` is written when its sheet ends, so a second call continues. A
-sheet is a program with the rights of the marker; limits only protect against accidents.
+line of ``grades.csv`` is written when its sheet ends, so a second call continues; the pages
+of lines that somebody has changed are then written again. A sheet is a program with the
+rights of the marker; limits only protect against accidents.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,14 +33,17 @@ import nbformat
 import autograder
 import chapters
 import grades
+import handed_in as files
 import labs
-from handed_in import LARGEST, Content, Refused, contents, leave_page, mark_of, named, shown
+from handed_in import LARGEST, Content, Refused, mark_of, named, shown
 
 LONGEST = 900  # seconds for one sheet
 NO_SHEET = "no lab sheet of this book"
 KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "LD_LIBRARY_PATH")
 KEPT += ("IPYTHON", "JUPYTER", "MPL", "PYDEVD", "TQDM", "OMP", "ATEN")  # and what begins so
 RAISED = re.compile(r"^ *((?:the cell that sets \w+|its cell) raised .*)$", re.M)  # quiet.py
+NAMED = re.compile(r"""\bchecks\(["'](\w+)["']\)""")  # in a sheet's first cell
+TOLD = re.compile(r"<tr><td>(q\d+)<td>(.*?) of .*?<td><pre>(.*?)</pre>", re.S)  # on a page
 LAUNCH = """
 import runpy
 try:  # each process of a sheet: 1 GiB of data, files of 64 MiB
@@ -76,18 +81,21 @@ class Marks:
         found = {question: RAISED.search(said) for question, said in self.said.items()}
         return "; ".join(f"{question}: {error[1]}" for question, error in found.items() if error)
 
-    def page(self, name: str) -> str:
-        """The page for the student; all text from a sheet is escaped."""
-        lines = []
-        for question, points in self.points.items():
-            given = f"{points:g} of {self.possible[question]:g}"
-            cells = (question, given, f"<pre>{html.escape(self.said[question])}</pre>")
-            lines.append("<tr>" + "".join(f"<td>{cell}" for cell in cells))
-        row = self.row()
-        said = f"{self.status}: {row['points']:g} of {row['possible']:g} points"
-        said += f" ({row['raised']})" if row["raised"] else ""
-        title = html.escape(f"{self.lab}: {name}" if self.lab else name)
-        return PAGE.format(title=title, said=html.escape(said), rows="\n".join(lines))
+
+def page(name: str, row: dict[str, Any], said: dict[str, str]) -> str:
+    """The page for the student: the line of the table, and what the checks said; all escaped."""
+    lines = []
+    for question, worth in questions(row["lab"]).items() if row["lab"] else ():
+        if not (given := grades.written(row.get(question, ""))):
+            continue
+        given = f"{given} of {worth:g}"
+        cells = (question, html.escape(given), f"<pre>{html.escape(said.get(question, ''))}</pre>")
+        lines.append("<tr>" + "".join(f"<td>{cell}" for cell in cells))
+    points, possible = grades.written(row["points"]), grades.written(row["possible"])
+    told = f"{row['status']}: {points} of {possible} points"
+    told += f" ({row['raised']})" if row["raised"] else ""
+    title = html.escape(f"{row['lab']}: {name}" if row["lab"] else name)
+    return PAGE.format(title=title, said=html.escape(told), rows="\n".join(lines))
 
 
 def questions(lab: str) -> dict[str, float]:
@@ -102,9 +110,16 @@ def opened(content: bytes) -> nbformat.NotebookNode:
     if not content.strip():
         raise Refused(f"{NO_SHEET}: the file is empty")
     try:
-        held = json.loads(content)
+        text = content.decode(json.detect_encoding(content))
+    except UnicodeDecodeError as error:
+        cut = error.reason in ("truncated data", "unexpected end of data")
+        why = "it is cut off" if cut else "its text is neither UTF-8 nor UTF-16"
+        raise Refused(f"{NO_SHEET}: {why}") from None
+    try:
+        held = json.loads(text.removeprefix(grades.MARK))
     except (ValueError, RecursionError):
-        raise Refused(f"{NO_SHEET}: it is cut off, or no notebook") from None
+        cut = text.lstrip(f"{grades.MARK} \r\n\t").startswith("{")
+        raise Refused(f"{NO_SHEET}: it is {'cut off' if cut else 'no notebook'}") from None
     try:
         for cell in held["cells"]:
             cell.setdefault("metadata", {})
@@ -116,23 +131,36 @@ def opened(content: bytes) -> nbformat.NotebookNode:
         raise Refused(f"{NO_SHEET}: its cells are not those of a notebook") from None
 
 
+def lab_of(notebook: nbformat.NotebookNode, known: Iterable[str]) -> str:
+    """The lab of a sheet, by its metadata, or by its first cell where these were lost."""
+    try:
+        lab = str(notebook.metadata["otter"]["assignment_name"])
+    except Exception:
+        code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+        lab = found[1] if (found := NAMED.search(code)) else ""
+        if lab in known:  # its first cell looks for its checks there
+            own = nbformat.read(labs.STUDENT / f"{lab}.ipynb", as_version=4)
+            notebook.metadata["otter"] = own.metadata["otter"]
+    if not lab:
+        raise Refused(f"{NO_SHEET}: a notebook that names no lab")
+    if lab not in known:
+        raise Refused(f"{NO_SHEET}: a notebook that names another lab, {lab[:40]!r}")
+    return lab
+
+
 def marked(content: bytes, archives: dict[str, Path], env: dict[str, str]) -> Marks:
     """The marks of a sheet; any failure becomes a status."""
-    marks = Marks(status=f"{NO_SHEET}: its metadata do not name a lab")
+    marks = Marks()
     try:
         notebook = opened(content)
-        lab = notebook.metadata["otter"]["assignment_name"]
-        archive = archives[lab]
+        marks.lab = lab_of(notebook, archives)
     except Refused as refused:
         marks.status = str(refused)
         return marks
-    except Exception:
-        return marks
-    marks.lab, marks.status = lab, "graded"
     notebook.metadata["kernelspec"] = chapters.KERNELSPEC  # another editor may have named its own
     try:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            fill(marks, run(notebook, archive, Path(folder), env))
+            fill(marks, run(notebook, archives[marks.lab], Path(folder), env))
     except Refused as refused:
         marks.status = str(refused)
     except Exception as error:  # an error in one sheet must not stop the others
@@ -206,7 +234,7 @@ def grade(folder: Path, again: bool = False) -> list[dict[str, Any]]:
     again  also sheets that grades.csv already has
     raises  ValueError if grades.csv cannot be read; then nothing is run or written
     """
-    given = contents(folder)  # all are read before the first one runs
+    given = files.contents(folder)  # all are read before the first one runs
     if not given:
         sys.exit(f"{folder}: no file in it")
     table = grades.Table(folder, again, {w: mark_of(content) for w, (_, content) in given.items()})
@@ -222,6 +250,8 @@ def grade(folder: Path, again: bool = False) -> list[dict[str, Any]]:
         jobs = {pool.submit(marked, sheets[where], archives, env): where for where in sheets}
         for job in as_completed(jobs):
             said(table, jobs[job], new[jobs[job]], job.result())
+    for where in given.keys() - new.keys():
+        follow(table.rows[where], given[where][0])
     table.write()  # also if nothing is new: names that have suffered are right again
     before = len(given) - len(new)
     print(f"{table.path}: {len(given)} files, {before} marked before; a page beside each sheet")
@@ -232,10 +262,31 @@ def said(table: grades.Table, where: str, given: Content, marks: Marks) -> None:
     """The page for the student, and the row of the table."""
     sheet, content = given
     if marks.lab or named(sheet):
-        marks.status += leave_page(sheet, marks.page(shown(sheet.name)))
+        marks.status += files.leave_page(sheet, page(shown(sheet.name), marks.row(), marks.said))
     row = marks.row() | {"student": grades.student(where), "file": where}
     table.add({**row, "sha256": mark_of(content)})
     print(f"{where}  {marks.status}, {row['points']:g} of {row['possible']:g}", flush=True)
+
+
+def follow(row: dict[str, Any], sheet: Path) -> None:
+    """Write the page again if somebody has changed the line: a mark of a question, or the points.
+
+    Points that stand as before follow the marks of the questions.
+    """
+    if not (row["lab"] or named(sheet)) or "(no page: " in row["status"]:
+        return
+    before = files.page_of(sheet)
+    held = {q: (points, html.unescape(said)) for q, points, said in TOLD.findall(before)}
+    total = re.search(r": (\S+) of \S+ points", before)
+    if total and row["lab"] and html.unescape(total[1]) == grades.written(row["points"]):
+        now = {q: grades.amount(row.get(q)) or 0 for q in questions(row["lab"])}
+        old = {q: grades.amount(held[q][0]) or 0 if q in held else 0 for q in now}
+        if now != old:
+            points = (grades.amount(row["points"]) or 0) + sum(now.values()) - sum(old.values())
+            row["points"] = grades.written(points)
+    text = page(shown(sheet.name), row, {q: said for q, (_, said) in held.items()})
+    if text.partition("\n")[2] != before:
+        files.leave_page(sheet, text)
 
 
 def main() -> None:

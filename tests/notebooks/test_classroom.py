@@ -88,6 +88,9 @@ def handed_in(tmp_path_factory):
     sheets = {name: answered(student, RIGHT, last) for name, (last, _) in HOSTILE.items()}
     sheets |= {"dee/.ipynb_checkpoints/old": student, "ann/my lab (final)": solution}
     sheets |= {"ben/deep/er/cgsv": half, "strange": strange, 240 * "x": student}
+    bare = answered(student, RIGHT)
+    bare.metadata = {}  # an editor or a filter has thrown them away
+    sheets["bare"] = bare
     sheets["spy"] = answered(student, RIGHT | {"mean_cosine = ...": SPY})
     for where, notebook in sheets.items():
         path = folder / f"{where}.ipynb"
@@ -95,6 +98,8 @@ def handed_in(tmp_path_factory):
         nbformat.write(notebook, path)
     for name, (content, _) in FILES.items():
         (folder / f"{name}.ipynb").write_bytes(content)
+    wide = nbformat.writes(answered(student, RIGHT)).encode("utf-16")
+    (folder / "wide.ipynb").write_bytes(wide)
     (folder / "folder.ipynb").mkdir()
     (folder / "link.ipynb").symlink_to("/etc/passwd")
     (folder / "spy.ipynb.marks.html").mkdir()  # where its page should lie
@@ -158,11 +163,103 @@ def test_a_hostile_sheet_costs_nobody_else_their_marks(handed_in):
     assert (rows["spy"]["points"], rows["raises"]["points"]) == (1, 2)
     assert (folder / "spy.ipynb.marks2.html").is_file()
     assert rows[240 * "x"]["status"].startswith("graded (no page: ")
-    assert re.search(NO_SHEET, rows["strange"]["status"])
+    assert (
+        rows["strange"]["status"]
+        == f"{NO_SHEET}: a notebook that names another lab, '../../04_cgsv'"
+    )
+    for name in ("bare", "wide"):
+        assert (rows[name]["status"], rows[name]["points"]) == ("graded", 2), rows[name]
     assert rows["folder"]["status"] == rows["link"]["status"] == "no file: a link or a folder"
     assert "\n,'=1+1" in (folder / "grades.csv").read_text(encoding="utf-8").replace("\r", "")
     for page in folder.rglob("*.html"):
         assert page.is_dir() or "<script" not in page.read_text(encoding="utf-8")
+
+
+BROKEN = {  # ten ways: what becomes of a sheet, and its status
+    "metadata": (lambda text: changed(text, lambda held: held.update(metadata={})), "^graded$"),
+    "utf16": (lambda text: text.encode("utf-16"), "^graded$"),
+    "utf16 cut": (lambda text: text.encode("utf-16")[:-999], "it is cut off$"),
+    "latin": (lambda text: b"\xe4" + text.encode("latin-1", "replace"), "UTF-8 nor UTF-16$"),
+    "cut": (lambda text: text[: len(text) // 2].encode(), "it is cut off$"),
+    "empty": (lambda text: b"\n", "the file is empty$"),
+    "page": (lambda text: b"<html><body>Log in</body></html>", "it is no notebook$"),
+    "cells": (lambda text: changed(text, lambda held: held.update(cells=3)), "not those of a"),
+    "foreign": (
+        lambda text: nbformat.writes(nbformat.v4.new_notebook()).encode(),
+        "a notebook that names no lab$",
+    ),
+    "other": (lambda text: text.replace(f'"{LAB}"', '"other"').encode(), "another lab, 'other'$"),
+}
+
+
+def changed(text, change):
+    held = json.loads(text)
+    change(held)
+    return json.dumps(held).encode()
+
+
+def resaved(table, encoding, between, marks):
+    """The table as a spreadsheet saves it, with marks that a teacher has typed over."""
+    rows = [*csv.reader(io.StringIO(grades.decoded(table.read_bytes()).removeprefix("\ufeff")))]
+    if len(rows[0]) == 1:
+        rows = [*csv.reader(io.StringIO(grades.decoded(table.read_bytes())), delimiter=";")]
+        rows[0][0] = rows[0][0].removeprefix("\ufeff")
+    for row in rows[1:]:
+        for column, mark in marks.get(grades.plain(row[rows[0].index("file")]), {}).items():
+            row[rows[0].index(column)] = mark
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=between).writerows(rows)
+    table.write_bytes(text.getvalue().encode(encoding, "replace"))
+
+
+def test_pages_follow_marks_that_were_changed_by_hand(tmp_path, monkeypatch):
+    """Twenty sheets, ten of them broken; ten marks changed; saved as ANSI and as UTF-8."""
+    asked = marking.questions(LAB)
+
+    def run(notebook, archive, folder, env):
+        """Every second question is right, and a check has said something."""
+        found = [(q, float(k % 2), worth) for k, (q, worth) in enumerate(asked.items())]
+        return {"tests": [{"name": q, "score": p, "max_score": m, "output": f"<{q}> said"}
+                          for q, p, m in found]}  # fmt: skip
+
+    monkeypatch.setattr(marking, "run", run)
+    text = nbformat.writes(sheet_of(LAB))
+    whole = ["Müller", "Łódź", "O'Neil", "Çelik", "ann", "ben", "Ååberg", "=1+1", "eva", "Ñuñez"]
+    made = {name: text.encode() for name in whole}
+    made |= {name: spoil(text) for name, (spoil, _) in BROKEN.items()}
+    for k, (name, content) in enumerate(made.items()):  # each file is another one
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lab.ipynb").write_bytes(
+            content + b" " * k if content.isascii() else content
+        )
+    first = {row["student"]: row for row in marking.grade(tmp_path)}
+    assert len(first) == 20
+    for name, (_, status) in BROKEN.items():
+        assert re.search(status, first[name]["status"]), (name, first[name]["status"])
+    by_hand = {f"{name}/lab.ipynb": {"q1": "1", "q2": "0,5"} for name in whole[:4]}
+    by_hand |= {f"{name}/lab.ipynb": {"points": "7"} for name in whole[4:7]}
+    by_hand |= {"=1+1/lab.ipynb": {"q3": "excused"}, "cut/lab.ipynb": {"points": "2"}}
+    by_hand["empty/lab.ipynb"] = {"status": "handed in on paper"}
+    assert len(by_hand) == 10
+    table = tmp_path / "grades.csv"
+    for encoding, between, marks in (("cp1252", ";", by_hand), ("utf-8", ",", {})):
+        resaved(table, encoding, between, marks)
+        marking.grade(tmp_path)
+        rows = grades.Table(tmp_path).rows
+        assert {*rows} == {f"{name}/lab.ipynb" for name in made}
+        for where, marks in by_hand.items():
+            assert {name: rows[where][name] for name in marks} == marks
+        assert [rows[f"{name}/lab.ipynb"]["points"] for name in whole[:4]] == ["4.5"] * 4
+        for where, row in rows.items():
+            shown = (tmp_path / f"{where}.marks.html").read_text(encoding="utf-8")
+            assert not (tmp_path / f"{where}.marks2.html").exists()
+            points, possible = grades.written(row["points"]), grades.written(row["possible"])
+            assert f"<p>{html.escape(row['status'])}: {points} of {possible} points" in shown, where
+            of = {q: (mark, said) for q, mark, said in marking.TOLD.findall(shown)}
+            assert {q: mark for q, (mark, _) in of.items()} == {
+                q: grades.written(row[q]) for q in asked if row[q]
+            }, where
+            assert all(said == f"&lt;{q}&gt; said" for q, (_, said) in of.items())
 
 
 def test_a_second_call_goes_on_and_an_endless_sheet_is_stopped(handed_in, monkeypatch):
