@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ class Entry:
     scores   {score: [m]}, for this round only; reply [m] SHA-256 of a reply's arrays
     missing  {node: why}, for nodes that were asked but sent nothing usable
     before   SHA-256 of the previous line, as Scored wrote it; "" in the first line
+    time     when the line was written, UTC, ISO 8601: 2026-05-04T09:30:00+00:00; "" before 3.0
     """
 
     round: int
@@ -40,6 +42,7 @@ class Entry:
     reply: list[str]
     missing: dict[str, str]
     before: str
+    time: str = ""
 
 
 def entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
@@ -69,6 +72,7 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
 def table(path: str | os.PathLike[str]) -> pandas.DataFrame:
     """A ledger as a tidy table, after a check: a row per round and node, a column per score.
 
+    The times are pandas' own, in UTC
     raises  ValueError naming the line that was changed, lost or moved
     """
     import pandas  # here, since it takes a second to import
@@ -80,9 +84,12 @@ def table(path: str | os.PathLike[str]) -> pandas.DataFrame:
         sent = pandas.DataFrame(columns)
         silent = pandas.DataFrame(entry.missing.items(), columns=["node", "missing"])
         # A round in which nobody sent anything has no rows in ``sent``.
-        parts = [part.assign(round=entry.round) for part in (sent, silent)]
+        parts = [part.assign(round=entry.round, time=entry.time) for part in (sent, silent)]
         rows += [part for part in parts if len(part)]
-    return pandas.concat(rows, ignore_index=True) if rows else pandas.DataFrame()
+    if not rows:
+        return pandas.DataFrame()
+    whole = pandas.concat(rows, ignore_index=True)
+    return whole.assign(time=pandas.to_datetime(whole["time"], utc=True))
 
 
 class Ledger:
@@ -113,7 +120,7 @@ class Ledger:
 
         raises  ValueError for numbers that are not finite; OSError naming the file, unchanged
         """
-        entry = Entry(round=self.rounds + 1, before=self.last, **fields)
+        entry = Entry(round=self.rounds + 1, before=self.last, time=now(), **fields)
         line = json.dumps(asdict(entry), allow_nan=False).encode() + b"\n"
         end = self.path.stat().st_size
         try:
@@ -127,6 +134,11 @@ class Ledger:
             raise OSError(f"ledger: cannot write {self.path} ({error})") from error
         self.rounds, self.last = entry.round, _sha256(line)
         return entry
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _sha256(line: bytes) -> str:

@@ -19,6 +19,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 from torch import Tensor
 
+from fedlab_mini.gate.scoring import masked
 from fedlab_mini.parse.checks import choice, shown, texts
 
 from .ledger import Ledger
@@ -68,6 +69,7 @@ def Scored(
     ``strategy.scored.scores()`` is {score: {node: its running score}}.
     Flower's ids, as texts, name the nodes. An error in the first round is raised. In later rounds,
     an error leaves the round without scores, with a warning in the log, and training continues.
+    A warning also names an update that is over a hundred times as long as the median one.
 
     raises    TypeError or ValueError naming the argument; ValueError if all replies of the first
               round are masked, for example by secure aggregation
@@ -185,11 +187,14 @@ class Scorer:
             found = alignment(replies, targets, weights)
             if self.validate is not None:
                 found |= losses(replies, make, self.validate, methods)
+        lengths = torch.linalg.vector_norm(replies.rows, dim=1)
+        if said := masked(lengths, nodes):
+            LOGGER.warning("round %d: %s", self.ledger.rounds + 1, said)
         # The ledger comes first, so that a server that fails here reads the round after a restart.
         entry = self.ledger.append(
             node=nodes,
             size=sizes,
-            norm=torch.linalg.vector_norm(replies.rows, dim=1).tolist(),
+            norm=lengths.tolist(),
             scores={name: found.get(name, []) for name in methods},
             reply=[r.digest for r in ordered],
             missing=replies.missing,

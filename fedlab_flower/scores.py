@@ -131,6 +131,9 @@ class Replies:
         # The last matrix counts as the last layer, [classes, inputs].
         last, sizes = matrices[-1], [math.prod(shape) for shape in shapes]
         classes, rows = shapes[last][0], self.rows.split(sizes, 1)[last]
+        if classes == 1:
+            wanted = "expected a last layer with a row for each class, got one row"
+            raise ValueError(f"class cosine: {wanted}; give methods= without it")
         by_class = rows.view(len(rows), classes, -1).unbind(1)
         pairs = zip(by_class, step.split(sizes)[last].view(classes, -1), strict=True)
         return torch.stack([fm.cosines(*pair) for pair in pairs]).mean(0)

@@ -156,17 +156,21 @@ def score(
 
 
 def _warn_of_masks(this: Round, ids: Sequence[Hashable]) -> None:
-    """Warn of updates that are far longer than the others, as a mask or an attack makes them."""
     lengths = torch.linalg.vector_norm(this.updates, dim=1, dtype=torch.float64).cpu()
+    if said := masked(lengths, [ids[client] for client in this.clients.tolist()]):
+        warnings.warn(f"round {this.t}: {said}", stacklevel=3)
+
+
+def masked(lengths: Tensor, names: Sequence[Hashable]) -> str:
+    """Whose update is far longer than the median one, as by a mask or an attack; "" for nobody."""
     usual = lengths.median() if len(lengths) else 0
-    far = lengths > MASKED * usual
-    if usual > 0 and far.any():
-        names = [ids[client] for client in this.clients[far].tolist()]
-        warnings.warn(
-            f"round {this.t}: the updates of {shown(names)} are over {MASKED} times as long as "
-            "the median one; if they are masked, no score of this round means anything",
-            stacklevel=3,
-        )
+    far = [name for name, length in zip(names, lengths, strict=True) if length > MASKED * usual]
+    if not far or usual == 0:
+        return ""
+    return (
+        f"the updates of {shown(far)} are over {MASKED} times as long as the median one; "
+        "if they are masked, no score of this round means anything"
+    )
 
 
 def _table(scores: Mapping[str, Tensor], ids: Sequence[Hashable]) -> pandas.DataFrame:

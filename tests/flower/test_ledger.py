@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+from datetime import UTC, datetime, timedelta
 
 import pandas as pd
 import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
 
+import fedlab_flower.ledger
 from fedlab_flower.ledger import Ledger, table
 
 ROUND = {"node": ["5", "77"], "size": [9, 4], "norm": [0.1, 1 / 3], "reply": ["a", "b"]}
@@ -27,12 +30,25 @@ def test_pandas_reads_it(tmp_path):
     written(tmp_path / "l")
     assert len(pd.read_json(tmp_path / "l", lines=True)) == 5
     tidy = table(tmp_path / "l")
-    names = ("node", "size", "norm", "CGSV", "step cosine", "reply", "round", "missing")
+    names = ("node", "size", "norm", "CGSV", "step cosine", "reply", "round", "time", "missing")
     assert tidy.columns.tolist() == [*names]
     assert len(tidy) == 11
     assert tidy.query("node == '77'")["norm"].tolist() == [1 / 3] * 5  # to the last bit
     assert tidy.query("node == '5'")["step cosine"].tolist() == [t / 7 for t in range(5)]
     assert tidy.query("node == '8'")[["round", "missing"]].to_numpy().tolist() == [[3, "no reply"]]
+
+
+def test_a_line_says_when_it_was_written_and_older_lines_are_read(tmp_path):
+    line = json.loads(written(tmp_path / "l", 1)[0])
+    told = datetime.fromisoformat(said := line.pop("time"))
+    assert told.utcoffset() == timedelta(0)
+    assert said == told.isoformat(timespec="seconds")
+    assert abs(told.date() - datetime.now(UTC).date()) <= timedelta(days=1)
+    (tmp_path / "old").write_text(json.dumps(line) + "\n", encoding="utf-8")  # before 3.0
+    written(tmp_path / "old", 2)
+    tidy = table(tmp_path / "old")
+    assert str(tidy["time"].dtype).endswith(", UTC]")
+    assert tidy["time"].isna().tolist() == [True, True, False, False]
 
 
 def changed(line: bytes, old: str, new: str) -> bytes:
@@ -64,8 +80,9 @@ def test_a_changed_lost_or_moved_line_is_named(name, tmp_path):
             Ledger(path, ["CGSV", "step cosine"])
 
 
-def test_a_server_that_was_started_again_goes_on(tmp_path, caplog):
+def test_a_server_that_was_started_again_goes_on(tmp_path, caplog, monkeypatch):
     """Also behind half a line, which is cut off; not with other scores."""
+    monkeypatch.setattr(fedlab_flower.ledger, "now", lambda: "2026-05-04T09:30:00+00:00")
     whole, path = written(tmp_path / "whole", 5), tmp_path / "l"
     written(path, 2)
     path.write_bytes(path.read_bytes() + whole[2][:50])

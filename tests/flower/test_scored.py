@@ -28,6 +28,7 @@ from torch import nn
 
 from fedlab_flower import Scored
 from fedlab_flower.ledger import entries
+from fedlab_flower.scores import Replies, Reply
 
 assert identity  # a fixture of every test here
 NODES = [str(node) for node in NODE[:4]]
@@ -106,7 +107,9 @@ def trained(strategy, rounds: int = 3, meddle=None, start=None):
 def test_the_page_holds_as_printed(tmp_path, monkeypatch):
     """Its functions score a training and leave it as it is; names come from ids of Flower's."""
     page = (Path(__file__).parents[2] / "book" / "scored.md").read_text(encoding="utf-8")
-    line, functions, reading, naming = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    line, functions, reading, weekly, naming = re.findall(
+        r"^```python\n(.*?)^```$", page, re.M | re.S
+    )
     task = types.ModuleType("my_app.task")
     task.Net, (task.x, task.y) = network, samples(9)
     monkeypatch.setitem(sys.modules, "my_app", types.ModuleType("my_app"))
@@ -123,10 +126,51 @@ def test_the_page_holds_as_printed(tmp_path, monkeypatch):
     assert max(held[0].scores["trust cosine"]) > 0
     ids = iter(re.findall(r"\d{19,}", naming))
     exec(reading, given)
+    assert len(weekly.splitlines()) == 4  # lines of pandas
+    exec(weekly, given)
+    report, table = given["report"], given["table"]
+    (week,) = {*report.index.get_level_values("week")}
+    assert week.start_time.day_name() == "Monday"
+    assert week.start_time <= table["time"].dt.tz_localize(None).min() <= week.end_time
+    for (_, node), told in report.iterrows():
+        mine = table[table["node"] == node]
+        assert told["rounds"] == mine["reply"].count()
+        assert told["CGSV"] == pytest.approx(mine["CGSV"].mean())
     for node in NODES:
         naming = naming.replace(next(ids, "no id"), node, 1)
     exec(naming, given)
     assert {"Basel", "Graz"} & {*given["table"]["node"]}
+
+
+def test_a_model_with_one_output_has_no_class_cosine(tmp_path):
+    """A regression has no classes to compare."""
+    one, two = {"w": torch.ones(1, 3)}, {"w": torch.ones(2, 3)}
+    for arrays, said in ((one, "got one row"), (two, "")):
+        theta = {n: a.numpy() for n, a in arrays.items()}
+        reply = Reply(None, "arrays", theta, theta, 1, torch.ones(3 * len(arrays["w"])).double())
+        replies = Replies.__new__(Replies)
+        replies.ordered, replies.rows = [reply], reply.update[None]
+        if said:
+            with pytest.raises(ValueError, match=said):
+                replies.class_cosine(reply.update)
+        else:
+            assert replies.class_cosine(reply.update).tolist() == pytest.approx([1])
+
+
+def test_an_update_many_times_as_long_as_the_median_is_named(tmp_path, caplog):
+    """One client masks its update, and the others send theirs in the clear."""
+
+    def mask(k, t, reply):
+        high = with_arrays(lambda a: {n: v + 10_000 for n, v in a.items()})
+        return high(reply) if k == 2 else reply
+
+    trained(Scored(flowers.FedAvg(**ALL), tmp_path / "l"), rounds=1, meddle=mask)
+    (said,) = [r.getMessage() for r in caplog.records if "as long as the median" in r.getMessage()]
+    assert NODES[2] in said
+    assert not any(f"'{node}'" in said for node in NODES[:2] + NODES[3:])
+    caplog.clear()
+    trained(Scored(flowers.FedAvg(**ALL), tmp_path / "clear"), rounds=1)
+    assert "as long as the median" not in caplog.text
 
 
 STRATEGIES: dict[str, Callable] = {
