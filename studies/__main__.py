@@ -14,7 +14,20 @@ from pathlib import Path
 from fedlab_mini.command import terminal
 from fedlab_mini.worlds.data import DataUnavailable
 
-from . import check, confirm, disagree, every, ledger, named, read, run, state, telling, verify
+from . import (
+    check,
+    confirm,
+    disagree,
+    every,
+    ledger,
+    named,
+    options,
+    read,
+    run,
+    state,
+    telling,
+    verify,
+)
 from . import leaderboard as board
 from . import pages as shown
 from .audit import SOUND
@@ -58,7 +71,7 @@ def line(study: Study) -> str:
 def page(study: Study) -> str:
     """The protocol, and what was measured for each claim, as text."""
     results = read(study)
-    parts = [study.item, study.says, repr(study.settings())]
+    parts = [study.item, study.says, repr(study.settings()), options.page(study)]
     if study.claims:
         parts.append(repr(results.judged()))
         whole = f"The paper's claims: {results.verdict()}; ours: {results.verdict('book')}."
@@ -97,7 +110,8 @@ def main(words: Sequence[str] | None = None) -> None:
     rows.add_argument("id", help="such as F-RCCE-2a-3, or the beginning of several: F-RCCE-2a")
     rows.add_argument("--seeds", type=int, default=2, help="how many; default: 2")
     rows.add_argument("--first", type=int, help="the first of them, to repeat a run")
-    set_help = "a setting for this run, such as rounds=50 or clients=10,20; repeatable"
+    set_help = "for this run, such as rounds=50, clients=10,20 or SFedAvg.temperature=0.5; `show` "
+    set_help += "lists what a study has; repeatable"
     rows.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help=set_help)
     verbs.add_parser("check", help="are the stored results what the code gives?")
     disagrees = verbs.add_parser("disagree", help="questions that two sources answer differently")

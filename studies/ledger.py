@@ -20,7 +20,7 @@ import pandas as pd
 from fedlab_mini.engine.progress import bar
 from fedlab_mini.streams import one_thread
 
-from . import exact, probes, store
+from . import exact, options, probes, store
 from .items import DISTANCES, EXACT, PAPERS, items
 from .results import (
     ALIKE,
@@ -263,7 +263,8 @@ def rerun(
 ) -> str:
     """Run the items of an id again on fresh seeds; print the minutes first, then the outcomes.
 
-    settings  of the study, NAME=VALUE each, to be changed for this run: see ``Study.changed``
+    settings  NAME=VALUE each, of the study or of its methods, to be changed for this run: see
+              ``options``
     raises    ValueError for a setting that no study of the items has, or that leaves the items
               without a number
     """
@@ -271,14 +272,14 @@ def rerun(
     parts = [_told(judge(item)) for item in wanted if not item.study]
     wanted = [item for item in wanted if item.study]
     names = list(dict.fromkeys(n for i in wanted for n in (i.study, i.rival_study) if n))
-    changes = {name: named(name).changed(settings) for name in names}
+    changes = {name: options.parted(named(name), settings) for name in names}
     if settings and not names:
         raise ValueError(f"set: {start} is not run, so it has no settings")
     seeds = fresh_seeds(count, first) if names else []
     places = {n: [place for i in wanted for place in places_of(i, n)] for n in names}
     with _explained(settings):
         for name in names if settings else ():
-            refuse_early(named(name), changes[name], places[name])
+            refuse_early(named(name), changes[name][0], places[name])
     for name in names:
         about = f"{name}: seeds {seeds[0]} to {seeds[-1]}, some {minutes(named(name), count):.1f}"
         rest = f" with the study's settings, here {', '.join(settings)}" if settings else ""
@@ -288,8 +289,10 @@ def rerun(
     with _explained(settings):
         for name in names:
             study = named(name)
-            study = replace(study, rows=partial(study.rows, **changes[name]))
-            new[name] = again(study, seeds, places[name])
+            of_rows, of_methods = changes[name]
+            study = replace(study, rows=partial(study.rows, **of_rows))
+            with options.trained_with(of_methods):
+                new[name] = again(study, seeds, places[name])
         for item in wanted:
             own, rival = new[item.study], new[item.rival_study or item.study]
             parts += [_told(judge(item)), _told(judged(item, own, rival, how), head=False)]

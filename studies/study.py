@@ -185,6 +185,10 @@ class Study:
         given = inspect.signature(self.rows).parameters.values()
         return {one.name: one.default for one in given if one.kind is one.KEYWORD_ONLY}
 
+    def told(self) -> list[str]:
+        """The settings of ``rows`` as NAME=VALUE."""
+        return [f"{name}={_written(value)}" for name, value in self.defaults().items()]
+
     def changed(self, texts: Sequence[str]) -> dict[str, object]:
         """Settings of ``rows`` from texts NAME=VALUE, such as ``rounds=50``, ``clients=10,20``.
 
@@ -192,11 +196,11 @@ class Study:
         raises  ValueError that names the settings, or the values that one accepts
         """
         known = self.defaults()
-        told = "; ".join(f"{name}={_written(value)}" for name, value in known.items())
         found: dict[str, object] = {}
         for text in texts:
             name, _, words = text.partition("=")
             if name not in known:
+                told = "; ".join(self.told())
                 raise ValueError(f"set: {self.name} has the settings {told}; got {text!r}")
             found[name] = _read(f"set: {self.name}: {name}", words, known[name])
         return found

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -81,6 +81,7 @@ class History:
     last_step [P], memory, limit  for the next round: what the last round added to the model, what
                             the clients remember, and the greatest length of a usable update
     made_from               a function that says what decided the training: {part: text or hash}
+    metric                  the name of the values in ``accuracy``, such as that of a model's metric
     """
 
     accuracy: Tensor
@@ -96,6 +97,7 @@ class History:
     memory: State
     limit: float
     made_from: Callable[[], Mapping[str, str]]
+    metric: str = "accuracy"
 
     @cached_property
     def scores(self) -> Tensor:
@@ -124,7 +126,7 @@ class History:
 
     def __repr__(self) -> str:
         known = not self.accuracy.isnan().any()
-        name, values = ("accuracy", self.accuracy) if known else ("loss", self.loss)
+        name, values = (self.metric, self.accuracy) if known else ("loss", self.loss)
         return (
             f"History({self.rounds} rounds, {self.clients} clients, "
             f"{name} {values[0]:.3f} -> {values[-1]:.3f}, "
@@ -134,17 +136,19 @@ class History:
     def to_frame(self) -> pandas.DataFrame:
         """A tidy pandas table: one row for each round 1..T and client 0..K-1.
 
-        columns  round, client, score, weight, selected; accuracy and loss of the model after the
-                 round, the same for all its clients (before round 1: ``accuracy[0]``, ``loss[0]``)
+        columns  round, client, score, weight, selected; accuracy, or the model's metric by its own
+                 name, and loss of the model after the round, the same for all its clients (before
+                 round 1: ``accuracy[0]``, ``loss[0]``)
         """
         rounds, clients = self.scores.shape
+        judged: Any = {self.metric: self.accuracy[1:].repeat_interleave(clients)}
         return frame(
             round=torch.arange(1, rounds + 1).repeat_interleave(clients),
             client=torch.arange(clients).repeat(rounds),
             score=self.scores.flatten(),
             weight=self.weights.flatten(),
             selected=self.selected.flatten(),
-            accuracy=self.accuracy[1:].repeat_interleave(clients),
+            **judged,
             loss=self.loss[1:].repeat_interleave(clients),
         )
 
@@ -197,6 +201,7 @@ class History:
             arrays |= {f"{whose}.{name}": to_numpy(part) for name, part in held.items()}
         numbers = [self.clients, self.limit, *vars(self.cost).values()]
         arrays |= {"made_from": np.array(words), "numbers": np.array(numbers)}
+        arrays |= {"metric": np.array(self.metric)}
         for name, changes in self.changes.items():
             ids, values = zip(*changes, strict=True) if changes else ((), ())
             none = torch.empty(0)
@@ -214,6 +219,7 @@ class History:
         arrays = read_arrays("path", home(path))
         try:
             words, numbers = (json.loads(str(arrays.pop("made_from"))), arrays.pop("numbers"))
+            metric = str(arrays.pop("metric", "accuracy"))  # files of version 2 have no name
             parts = {name: torch.from_numpy(array) for name, array in arrays.items()}
             changes = {name: _changes(name, parts) for name in NOTED}
             tensors = {name: parts[name] for name in TENSORS}
@@ -234,6 +240,7 @@ class History:
             memory=held("memory."),
             limit=limit,
             made_from=partial(dict, words),
+            metric=metric,
         )
 
 

@@ -19,6 +19,7 @@ from torch.nn.functional import cross_entropy
 
 from ..parse.metric import Function, metric_values
 
+COLUMNS = ("round", "client", "score", "weight", "selected", "loss")  # of a history's table
 # (outputs [C, N, ...], labels [N, ...]) -> [C].
 Measure = Callable[[Tensor, Tensor], Tensor]
 
@@ -32,6 +33,15 @@ class Objective:
 
     given_loss: Function | None = None
     given_metric: Function | None = None
+
+    @property
+    def metric_name(self) -> str:
+        """What stands where accuracy stands by default, by its own name."""
+        if self.given_metric is None:
+            return "accuracy"
+        inside = getattr(self.given_metric, "func", self.given_metric)  # of a partial
+        name = str(getattr(inside, "__name__", type(inside).__name__))
+        return name if name.isidentifier() and name not in COLUMNS else "metric"
 
     @property
     def instead(self) -> dict[str, Measure]:

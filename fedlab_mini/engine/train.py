@@ -104,6 +104,7 @@ class Training:
             memory=self.workers.memory,
             limit=limit_of(self.theta),
             made_from=partial(made_from, self.workers.of_clients, given),
+            metric=self.server.net.objective.metric_name,
         )
 
     def run(self, rounds: int, start: History | None = None) -> History:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import pytest
 import torch
 from helpers import same_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 import fedlab_mini as fm
 
@@ -46,3 +50,22 @@ def test_tables_come_back_as_they_were(make_fed, seed, rounds, clients, changed,
         assert getattr(again, name).dtype == kind
         assert same_bytes(getattr(again, name), getattr(more, name)[:rounds])
     assert again.selected.sum() == again.weights.count_nonzero() == rounds * strategy.per_round
+
+
+def iou(outputs, labels):
+    """A metric of a reader's own: as good as it gets where every sample is met."""
+    return (outputs.argmax(1) == labels).double().mean()
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"),
+    [(None, "accuracy"), (iou, "iou"), (partial(iou), "iou"), (lambda o, y: iou(o, y), "metric")],
+)
+def test_a_metric_is_printed_by_its_own_name(metric, name, make_fed, tmp_path) -> None:
+    fed, net = make_fed([4, 4], dtype=torch.float32), fm.Model(nn.Linear(6, 3), metric=metric)
+    hist = fm.train(fed, net, fm.FedAvg(), rounds=2, theta=net.theta())
+    assert f", {name} {float(hist.accuracy[0]):.3f} -> " in repr(hist)
+    assert hist.to_frame()[name].tolist() == hist.accuracy[1:].repeat_interleave(2).tolist()
+    if name != "metric":  # a lambda cannot be saved
+        hist.save(tmp_path / "h.npz")
+        assert fm.History.load(tmp_path / "h.npz").to_frame().equals(hist.to_frame())

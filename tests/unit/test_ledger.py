@@ -13,7 +13,7 @@ import figures
 import studies
 from fedlab_mini.show import plots
 from studies import __main__ as command
-from studies import exact, items, ledger, runs, store, telling
+from studies import exact, items, ledger, options, runs, store, telling
 from studies.items import EXACT, NAMED, NONE
 from studies.ledger_views import (
     OUTCOMES,
@@ -256,6 +256,48 @@ def test_a_setting_is_refused_with_those_that_are_known(toy: Claim, text: str) -
     with pytest.raises(SystemExit) as refusal:
         command.main(["row", "S-FedAvg-9", "--set", text])
     assert str(refusal.value) == REFUSED[text]
+
+
+def test_what_can_be_set_stands_in_show_also_options_of_methods(capsys) -> None:
+    command.main(["show", "sfedavg-selection"])
+    said = capsys.readouterr().out
+    assert "--set NAME=VALUE` changes: rounds=100; scenarios=IID;1 class" in said
+    assert re.search(r"with SFedAvg\.NAME=VALUE: .*alpha=0\.75; .*temperature=0\.02;", said)
+    assert re.search(r"with Bandit\.NAME=VALUE: .*doubt=1\.0", said)
+
+
+def test_an_option_of_a_method_is_changed_for_a_run() -> None:
+    """The row is that of a strategy with the option, and other classes are as before."""
+    (each,) = [item for item in ledger.items() if item.id == "S-FedAvg-A2-9"]
+    study = ledger.named(each.study)
+    found = {}
+    for text in ("", "SFedAvg.temperature=5"):
+        own, changes = options.parted(study, [text] if text else [])
+        with options.trained_with(changes):
+            rows = list(study.rows(1, **dict(study.probe or {}), **own))
+        found[text] = {row[:3]: row[3] for row in rows}
+    plain, warm = found.values()
+    assert plain.keys() == warm.keys()
+    moved = {place for place in plain if str(plain[place]) != str(warm[place])}
+    assert moved
+    assert {method for _, method, _ in moved} < {method for _, method, _ in plain}
+    again = {row[:3]: row[3] for row in study.rows(1, **dict(study.probe or {}))}
+    assert str(again) == str(plain)
+
+
+OPTIONS = {  # --set -> what is said before anything runs
+    "SFedAvg.heat=1": "set: SFedAvg has the options per_round=None; .*; got 'SFedAvg.heat=1'",
+    "SFedAvg.temperature=-1": "set: sfedavg-values: SFedAvg.temperature: expected .*, got -1",
+    "CGSV.gamma0=1": "set: sfedavg-values trains by Oracle, SFedAvg; got 'CGSV.gamma0=1'",
+}
+
+
+@pytest.mark.parametrize("text", OPTIONS)
+def test_an_option_is_refused_before_computing(text: str, monkeypatch) -> None:
+    monkeypatch.setattr(ledger, "again", lambda *_: pytest.fail("a seed was computed"))
+    with pytest.raises(SystemExit) as refusal:
+        command.main(["row", "S-FedAvg-A2-9", "--set", text])
+    assert re.fullmatch(OPTIONS[text], str(refusal.value))
 
 
 EARLY = {  # a row, --set -> what is said before anything is computed
