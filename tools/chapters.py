@@ -7,6 +7,7 @@ write notebooks and texts in a canonical form, so that two runs of one source gi
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -144,7 +146,13 @@ def use_own_settings() -> None:
 
 def read_text(path: Path) -> NotebookNode:
     """The notebook that a MyST text describes, without outputs."""
-    notebook = jupytext.reads(path.read_text(encoding="utf-8"), fmt="md:myst")
+    return copy.deepcopy(parsed(path.read_text(encoding="utf-8")))
+
+
+@cache
+def parsed(text: str) -> NotebookNode:
+    """The notebook of a text; a text is parsed once, as the lint reads each several times."""
+    notebook = jupytext.reads(text, fmt="md:myst")
     return with_ids(nbformat.v4.new_notebook(cells=notebook.cells, metadata=METADATA))
 
 

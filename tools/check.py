@@ -26,6 +26,7 @@ import deadlines
 
 SITE = "_build/site"
 ALWAYS, ALL, WEEKLY = range(3)
+WHEN = ("always", "all, weekly", "weekly")
 # Unit tests that start many trainings, processes or other tools; stage `rest` runs them.
 LONG = tuple(
     f"tests/unit/test_{name}.py"
@@ -201,8 +202,19 @@ def run(stage: Stage, every_case: bool = False) -> list[str] | None:
     return left
 
 
+def told(stage: Stage) -> str:
+    """What a stage runs, in words of a command line."""
+    names = [re.sub(r"^-m pytest .*?(?=tests/)", "pytest ", " ".join(x)) for x in stage.commands]
+    return "; ".join(name if len(name) < 90 else f"{name[:87]}..." for name in names)
+
+
 def main() -> None:
     words = set(sys.argv[1:])
+    if words & {"-h", "--help"}:
+        print(__doc__)
+        for stage in (stage for row in STAGES for stage in row):
+            print(f"  {stage.name:11} {WHEN[stage.when]:14} {told(stage)}")
+        return
     levels = {"all": ALL, "weekly": WEEKLY}
     if unknown := sorted(words - {*NAMES, *levels}):
         sys.exit(f"no stage {', '.join(unknown)}; there are: {', '.join([*NAMES, *levels])}")

@@ -18,6 +18,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -361,15 +362,23 @@ def page_faults(page: Path) -> list[str]:
     return [f"{page.name}: {fault}" for fault in found]
 
 
+def all_words() -> list[str]:
+    """Words of all files that another word replaces."""
+    return [*terms.all_faults()]
+
+
 def main() -> None:
     texts, pages = chapters.sources(), sorted((chapters.ROOT / "book").glob("*.md"))
-    found = [fault for source in texts for fault in faults(source)]
-    found += [fault for page in pages for fault in page_faults(page)]
+    with ProcessPoolExecutor(2) as pool:  # on two cores
+        of_labs, of_words = pool.submit(labs.stale), pool.submit(all_words)
+        of_texts = [pool.submit(faults, source) for source in texts]
+        found = [fault for done in of_texts for fault in done.result()]
+        found += [fault for page in pages for fault in page_faults(page)]
+        found += [*of_labs.result(), *of_words.result()]
     places = {place for source in texts for place in reading.places(source)}
     orphans = {path for place in places for path in place.parent.glob("*.ipynb")} - places
     orphans = {path for path in orphans if not reading.edited(path)}  # a reader may have own ones
     found += [f"{path}: no text {chapters.key(path)}.md" for path in sorted(orphans)]
-    found += [*labs.stale(), *terms.all_faults()]
     if terms.WRITTEN.read_text(encoding="utf-8") != terms.glossary():
         found.append(
             "book/terms.txt is not what terms.toml gives; run: python tools/terms.py --write"
