@@ -133,6 +133,34 @@ smallest_margin = lambda group, wanted: 100 * smaller(group, wanted)
         ("q7", "theirs = stored", "or the whole entry"),
         ("q8", "robust = 'not shown'", "or a word is written"),
     ],
+    "13_adversaries": [
+        ("q1", "needed = 1 / 3", "the share of one name is written"),
+        ("q1", "needed_banzhaf = 2 / 3", "orderings are taken where coalitions are asked for"),
+        ("q2", "names_get = lambda k: [1, k / 2**k, 1 / k]", "the partner is forgotten"),
+        ("q3", "least_noise = 1 / 0.95 - 1", "the two lengths are added"),
+        ("q4", "sends = lambda known: known.last_step", "the step is sent as it came"),
+        ("q4", "sends = lambda known: known.update", "Fir trains after all"),
+        ("q4", """
+def sends(known):
+    step = known.last_step
+    size = step.square().mean().sqrt()
+    step += 0.5 * size * torch.randn(step.shape, generator=known.generator)
+    return step
+""", "the noise is added into .*known.last_step.* itself"),
+        ("q5", "accused = {name: {k + 1 for k in accused[name]} for name in accused}",
+         "ids are counted from 1"),
+        ("q6", "suspects = lambda round, step: fm.cosines(round.updates, step) > 0.95",
+         "the limit stays above the cosine"),
+        ("q6", "suspects = lambda round, step: fm.cosines(round.updates, step) > 0.85",
+         "the limit is lowered from the first round on"),
+        ("q6", """
+def suspects(round, last_step):
+    units = torch.nn.functional.normalize(round.updates, dim=1)
+    return (units @ units.T).mean(1) < 0.4
+""", "whoever is unlike the others is named, and this is Cedar"),
+        ("q7", "fir_paid = {**fir_paid, 'blue team': fir_paid['nobody looks']}",
+         "is forgotten, so that naming has no effect"),
+    ],
     "10_head_to_head": [
         ("q4", """
 def leaving(scores, generator):
