@@ -300,6 +300,33 @@ def test_the_verdict_is_pythons_on_a_grid(open_page, tmp_path):
     assert page.faults == []
 
 
+def test_fir_is_moved_by_attack_key_and_hand(open_page, tmp_path):
+    cls = widgets.AttackerExplorer
+    page = revealed(open_page, tmp_path, cls(watched=[True] * 4).get_state())
+    for sent in cls.sends.values:
+        page.evaluate(look("setState"), {"sends": sent})
+        assert differences(page, cls) == [], sent
+    arrow = lambda: page.evaluate(look("readState"), ["arrow", "sends"])["state"]["arrow"]  # noqa: E731
+    page.evaluate(look("setState"), {"sends": "replay"})
+    tip, plane = page.locator(".w-tip"), page.locator(".w-plane")
+    for key, turn, length in (("ArrowLeft", 5, 0.5), ("ArrowUp", 5, 0.55), ("ArrowRight", 0, 0.55)):
+        tip.press(key)
+        assert arrow() == pytest.approx([length * math.cos(math.radians(turn)),
+                                         length * math.sin(math.radians(turn))], abs=2e-3)  # fmt: skip
+        assert tip.get_attribute("aria-valuetext") == f"direction {turn}°, length {length:.2f}"
+        assert differences(page, cls) == []
+    box, at = plane.bounding_box(), tip.bounding_box()
+    page.mouse.move(at["x"] + at["width"] / 2, at["y"] + at["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 4, steps=4)
+    page.mouse.up()
+    assert arrow() == pytest.approx([0.05, 0.9], abs=0.02)
+    assert differences(page, cls) == []
+    page.mouse.move(box["x"], box["y"])
+    assert arrow() == pytest.approx([0.05, 0.9], abs=0.02), "it was let go"
+    assert page.faults == []
+
+
 def test_tickets_fall_as_often_as_is_expected(open_page, tmp_path):
     """The one random choice that is a picture only. A reader sees forty rounds, this test 4,000."""
     explorer = widgets.TemperatureExplorer([0.2, 0.1, 0.05, 0, -0.1], drawn=2, temperature=0.1)

@@ -13,10 +13,13 @@ import torch
 from scipy.stats import beta, kstest
 
 import fedlab_mini as fm
+from fedlab_bench.methods.neighbours import MeanCosine
 from fedlab_bench.show.headtohead import HeadToHeadExplorer
+from fedlab_mini.methods.round_scores import Taylor
 from fedlab_mini.show import widgets
 from fedlab_mini.show.widgets import (
     AAMExplorer,
+    AttackerExplorer,
     ChangesExplorer,
     CosineExplorer,
     DriftExplorer,
@@ -32,6 +35,7 @@ from fedlab_mini.show.widgets import (
     TemperatureExplorer,
     VerdictExplorer,
 )
+from fedlab_mini.show.widgets.attacker import ATTACKS, DETECTORS, OWN
 from fedlab_mini.show.widgets.base import uniforms
 from studies.results import WORDS, word_of
 from studies.study import Claim
@@ -88,6 +92,7 @@ def every(history):
         changed(),
         VerdictExplorer(),
         PotExplorer(),
+        AttackerExplorer(),
         HeadToHeadExplorer(compared()),
         Quiz([QUESTION]),
     ]
@@ -444,3 +449,62 @@ def test_pot_pays_gloves_as_on_paper():
     assert copied["marginal"] == pytest.approx(-60)  # neither is missed
     assert copied["Shapley"] == pytest.approx(-10)
     assert math.isnan(copied["nucleolus"])
+
+
+# Attacker
+
+
+def attackers():
+    return [AttackerExplorer(sends=sent, watched=[True] * 4) for sent in (*ATTACKS, OWN)]
+
+
+def test_an_attacker_is_paid_what_the_methods_give_it():
+    """The loss of the toy is quadratic, so second-order Taylor scores are its Shapley values."""
+    for explorer in attackers():
+        numbers, server, round = explorer.numbers(), explorer.server(), explorer.round()
+        for name, method in (("mean cosine", MeanCosine()), ("silent Shapley", Taylor(2))):
+            scores = method.score(server, method.init(server), round)
+            paid = fm.pay.by_score(scores[0] if isinstance(scores, tuple) else scores)
+            assert list(numbers[name].values()) == pytest.approx(paid.tolist(), abs=1e-9)
+
+
+def test_honest_clients_are_named_with_fir_by_the_first_limit_that_names_it():
+    strict = {
+        "last step": [fm.defences.LastStep(1 - x / 500) for x in range(1000)],
+        "duplicates": [fm.defences.Duplicates(1 - x / 500) for x in range(1000)],
+        "norms": [fm.defences.Norms(5 - x / 500) for x in range(2000)],
+        "server's gradient": [fm.defences.ServersGradient(x / 500 - 1) for x in range(1000)],
+    }
+    missed = set()
+    for explorer in attackers():
+        told, server, round = (
+            explorer.numbers()["named with Fir"],
+            explorer.server(),
+            explorer.round(),
+        )
+        before = round.theta - torch.tensor(explorer.last_step)
+        for name, detectors in strict.items():
+            found = (d.suspects(server, {"theta": before}, round) for d in detectors)
+            first = next((named for named in found if named[5]), None)
+            if first is None:
+                missed.add((explorer.sends, name))
+            else:
+                assert told[name] == first[:5].sum(), (explorer.sends, name)
+    # No limit says that the median length is unusual.
+    assert missed == {("replay, median length", "norms"), ("disguise", "norms")}
+
+
+def test_detectors_accuse_honest_clients_and_not_the_disguise():
+    explorer = AttackerExplorer()
+    numbers = explorer.numbers()
+    assert numbers["named with Fir"]["last step"] == 3
+    assert sum(numbers["named by"].values()) == 0
+    assert numbers["mean cosine"]["Fir"] > 1.5 * numbers["mean cosine"]["Birch"]
+    explorer.watched = [True] * 4
+    accused = explorer.numbers()["named by"]
+    assert {name for name, count in accused.items() if count} == {"Alder", "Birch", "Elm"}
+    explorer.sends = "replay"  # which only its own detector finds
+    assert explorer.numbers()["named by"]["Fir"] == 1
+    assert explorer.numbers()["honest named"] == dict(zip(DETECTORS, (0, 0, 0, 3), strict=True))
+    explorer.watched = [False] * 4
+    assert all(math.isnan(count) for count in explorer.numbers()["honest named"].values())

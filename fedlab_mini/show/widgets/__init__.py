@@ -5,6 +5,7 @@ the state that the notebook stores, on the book's site.
 """
 
 from .aam import AAMExplorer
+from .attacker import AttackerExplorer
 from .changes import ChangesExplorer
 from .cosine import CosineExplorer
 from .drift import DriftExplorer
@@ -20,7 +21,7 @@ from .shapley import ShapleyExplorer
 from .temperature import TemperatureExplorer
 from .verdict import VerdictExplorer
 
-__all__ = ["AAMExplorer", "ChangesExplorer", "CosineExplorer", "DriftExplorer", "LabelRuleExplorer"]
-__all__ += ["MixUpExplorer", "PartitionExplorer", "PolicyExplorer", "PotExplorer", "Quiz"]
-__all__ += ["ReplicaExplorer", "RoundReplay", "ShapleyExplorer", "TemperatureExplorer"]
-__all__ += ["VerdictExplorer"]
+__all__ = ["AAMExplorer", "AttackerExplorer", "ChangesExplorer", "CosineExplorer"]
+__all__ += ["DriftExplorer", "LabelRuleExplorer", "MixUpExplorer", "PartitionExplorer"]
+__all__ += ["PolicyExplorer", "PotExplorer", "Quiz", "ReplicaExplorer", "RoundReplay"]
+__all__ += ["ShapleyExplorer", "TemperatureExplorer", "VerdictExplorer"]
