@@ -480,9 +480,9 @@ def shares(
     figure, axes = new_figure(
         2.0 + 3.4 * columns_of(len(tables)), 1.6 + 0.24 * len(names), len(tables)
     )
-    for axis, (title, table) in zip(axes, tables.items(), strict=True):
-        cells = [[table[row][column] for column in heads] for row in names]
-        image = axis.imshow(cells, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    for axis, (title, cells) in zip(axes, tables.items(), strict=True):
+        numbers = [[cells[row][column] for column in heads] for row in names]
+        image = axis.imshow(numbers, cmap="Blues", vmin=0, vmax=1, aspect="auto")
         axis.grid(False)
         axis.set(xlabel=columns, ylabel=rows, title=title)
         axis.set_xticks(range(len(heads)), list(map(shown_label, heads)), rotation=90)
