@@ -1,4 +1,4 @@
-"""Check a built site without a browser: links, anchors, alternative texts, external loads.
+"""Check a built site without a browser: links, anchors, unique ids, alternative texts, loads.
 
     python tools/check_site.py _build/site
 
@@ -25,6 +25,7 @@ class Page(HTMLParser):
         super().__init__()
         self.path = path
         self.ids: set[str] = set()
+        self.twice: set[str] = set()
         self.links: list[str] = []
         self.loads: list[str] = []
         self.without_alt: list[str] = []
@@ -32,6 +33,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = {name: value or "" for name, value in attrs}
+        self.twice |= {found["id"]} & self.ids if "id" in found else set()
         self.ids |= {found[name] for name in ("id", "name") if name in found}
         if tag == "a" and "href" in found:
             self.links.append(found["href"])
@@ -73,6 +75,7 @@ def faults(site: Path) -> list[str]:
     for path, page in pages.items():
         name = path.relative_to(site).as_posix()
         found += [f"{name}: loads from outside: {x}" for x in page.loads if is_outside(x)]
+        found += [f"{name}: an id stands twice: {x}" for x in sorted(page.twice)]
         found += [f"{name}: image without alternative text: {x}" for x in page.without_alt]
         reasons = (broken(page, x, pages) for x in [*page.links, *page.loads])
         found += [f"{name}: {reason}" for reason in reasons if reason]

@@ -41,7 +41,21 @@ def keep_whole(app: Any, doctree: nodes.document, page: str) -> None:
             parent.replace(text, nodes.Text(new))
 
 
+def apart(app: Any, doctree: nodes.document, page: str) -> None:
+    """No id twice on a page: exercises and proofs of our extensions share some."""
+    seen: set[str] = set()
+    for node in doctree.findall(nodes.Element):
+        for place, name in enumerate(node.get("ids", [])):
+            new, count = name, 1
+            while new in seen:
+                count += 1
+                new = f"{name}-{count}"
+            node["ids"][place] = new
+            seen.add(new)
+
+
 def setup(app: Any) -> dict[str, bool]:
     render.sanitize_script_content = harmless
+    app.connect("doctree-resolved", apart, priority=100)  # before the search page's texts
     app.connect("doctree-resolved", keep_whole, priority=900)  # after the search page's texts
     return {"parallel_read_safe": True, "parallel_write_safe": True}

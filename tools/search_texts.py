@@ -104,11 +104,19 @@ def gather(app: Any, doctree: nodes.document, page: str) -> None:
         app.search_pieces[page] = pieces(doctree)
 
 
+def both(term: dict[str, Any]) -> list[str]:
+    """The word that stands and those that it replaces."""
+    return [term["stands"], *term["goes"]]
+
+
 def write(app: Any, failed: Exception | None) -> None:
     """Write all pieces and the synonyms as a script that `search.js` loads."""
     if failed is None:
-        groups = tomllib.loads((Path(app.srcdir) / "book/synonyms.toml").read_text("utf-8"))
-        told = {"pages": app.search_pieces, "synonyms": groups["same"]}
+        book = Path(app.srcdir) / "book"
+        table = tomllib.loads((book / "terms.toml").read_text("utf-8"))["term"]
+        terms = {word.lower(): term["stands"] for term in table for word in both(term)}
+        groups = tomllib.loads((book / "synonyms.toml").read_text("utf-8"))["same"]
+        told = {"pages": app.search_pieces, "synonyms": groups, "terms": terms}
         text = f"SEARCH_TEXTS = {json.dumps(told, ensure_ascii=False, separators=(',', ':'))};\n"
         (Path(app.outdir) / "_static" / FILE).write_text(text, encoding="utf-8", newline="\n")
         # Sphinx's own index, which every page would load, is not needed any more

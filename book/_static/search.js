@@ -18,7 +18,7 @@ document.addEventListener("DOMContentLoaded", () => {
   // Endings that a word of the same sense may have: install, installation; not grade, gradient.
   const ENDINGS = "(?:['’]?s|e[sdr]?|ers|en|ings?|y|ies|i|ed|d|r|rs|t|ions?|ations?|ators?|ors?|al(?:s|ly)?|ives?|able|ability|ity|ness|ments?|at(?:e[sdr]?|ing|ive)|ly|ic|ful|less|iers?|ous|ously)?";
   const ASKING = ("what which who whom whose how why when where can could may do does did is are am i my me we you your it its there "
-    + "should would will much many long often tell explain meaning mean means difference between about use using get need want work works vs versus").split(" ");
+    + "have has our should would will much many long often tell explain meaning mean means difference between about use using get need want work works vs versus").split(" ");
   const stems = text => ` ${split(text).map(stem).join(" ")} `;
   const pattern = phrases => new RegExp(`(?<![\\p{L}\\p{N}])(?:${phrases.map(phrase => split(phrase)
     .map(word => word.length > 3 ? `${stem(word)}${ENDINGS}(?![\\p{L}\\p{N}])` : `${word}s?(?![\\p{L}\\p{N}])`)
@@ -52,15 +52,19 @@ document.addEventListener("DOMContentLoaded", () => {
   };
   // The reference comes first for who writes a name of the package, with its case or underscore.
   const place = (page, title, query) => !REFERENCE.test(page) || title === query.trim() && /[_A-Z(]/.test(title) ? 1 : 0.6;
-  const asks = (title, query) => split(query).length > 1 && stems(title).includes(stems(query)) ? 15 : 0;
+  // A title that is in the query, or holds it; a word of the table of words leads to its entry.
+  const asks = (title, query) => split(query).length > 1 && stems(title).includes(stems(query))
+    || split(title).length > 2 && stems(query).includes(stems(title)) ? 15 : 0;
+  const entry = (page, title, query) => page === "book/glossary" && SEARCH_TEXTS.terms[query.trim().toLowerCase()] === title;
   const search = (wanted, query) => {
     const found = [];
     for (const [page, pieces] of Object.entries(SEARCH_TEXTS.pages)) {
       const heading = pieces[0]?.[1] ?? "";
       for (const piece of pieces) {
         const each = wanted.map(idea => worth(idea, piece, heading));
-        const here = wanted.filter(({ any }) => count(`${piece[1]} ${piece[2]}`, any)).length;
-        if (here) found.push({ page, heading, piece, here, score: (asks(piece[1], query) + each.reduce((a, b) => a + b, 0)) * place(page, piece[1], query) });
+        const told = entry(page, piece[1], query);
+        const here = told ? wanted.length : wanted.filter(({ any }) => count(`${piece[1]} ${piece[2]}`, any)).length;
+        if (here) found.push({ page, heading, piece, here, score: told ? Infinity : (asks(piece[1], query) + each.reduce((a, b) => a + b, 0)) * place(page, piece[1], query) });
       }
     }
     const most = Math.max(0, ...found.map(({ here }) => here)), seen = {};

@@ -185,12 +185,19 @@ document.addEventListener("DOMContentLoaded", () => {
     watch.disconnect();
     body.replaceChildren();
   };
+  const borrow = (nodes) => {
+    for (const node of nodes.filter((one) => one.isConnected)) {
+      const mark = document.createComment("on a slide");
+      node.replaceWith(mark);
+      places.push([mark, node]);
+    }
+    return nodes;
+  };
   const show = (wanted) => {
     giveBack();
     at = Math.max(0, Math.min(wanted, slides.length - 1));
     const { title, nodes, notes } = slides[at];
-    places = nodes.filter((node) => node.isConnected).map((node) => { const mark = document.createComment("on a slide"); node.replaceWith(mark); return [mark, node]; });
-    body.append(title, ...nodes);
+    body.append(title, ...borrow(nodes));
     if (speaking) body.append(Object.assign(document.createElement("aside"), { innerHTML: notes?.innerHTML ?? "No note: the page shows no sentence here." }));
     body.classList.toggle("explored", nodes.some((node) => node.querySelector(EXPLORER)));
     settle();
@@ -216,6 +223,20 @@ document.addEventListener("DOMContentLoaded", () => {
     [...article.querySelectorAll("h1, h2, h3")].find((one) => one.textContent === heading)?.scrollIntoView();
     button.focus();
   };
+
+  /* On paper each slide begins a page; then the one that was shown is there again. */
+  window.addEventListener("beforeprint", () => {
+    if (stage.hidden) return;
+    giveBack();
+    body.className = "bd-article";
+    body.style.zoom = 1;
+    for (const { title, nodes } of slides) {
+      const sheet = Object.assign(document.createElement("div"), { className: "sheet" });
+      body.append(sheet);
+      sheet.append(title, ...borrow(nodes));
+    }
+  });
+  window.addEventListener("afterprint", () => { if (!stage.hidden) show(at); });
 
   const button = Object.assign(document.createElement("button"), { type: "button", className: "btn", title: "Slides", textContent: "Slides" });
   button.addEventListener("click", () => start(0));

@@ -131,6 +131,19 @@ const reachable = () => [...document.querySelectorAll(
 )].every(e => e.tabIndex === 0
   || e.scrollWidth <= e.clientWidth && e.scrollHeight <= e.clientHeight);
 
+// Controls that show no ring when the keyboard reaches them; the ring of some is drawn behind them.
+const withoutRing = () => {
+  const ring = (style) => style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+  const found = new Set();
+  for (const e of document.querySelectorAll("a[href], button, input, select, summary, [tabindex]")) {
+    if (e.tabIndex < 0 || !e.checkVisibility({ visibilityProperty: true })) continue;
+    e.focus();
+    if (document.activeElement !== e || !e.matches(":focus-visible")) continue;
+    if (!ring(getComputedStyle(e)) && !ring(getComputedStyle(e, "::after"))) found.add(e.outerHTML.slice(0, 90));
+  }
+  return [...found].slice(0, 10);
+};
+
 // Of slides and of paper
 
 // every slide in its turn, by the key of a clicker: what it counts, what leaves it, what it holds

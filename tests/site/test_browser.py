@@ -99,6 +99,33 @@ def test_copy_buttons_are_a_stop_a_section_and_arrows_go_on(open_page, site):
         assert opened.locator(f"{buttons}:visible").nth(place).evaluate(active)
 
 
+@pytest.mark.parametrize("page", [CHAPTERS[0], "book/index", "book/ledger", "book/cards", "search"])
+def test_every_control_shows_that_it_has_the_focus(open_page, site, page):
+    """Also those of the theme: *Slides*, *Download*, the search and the list of chapters."""
+    opened = open_page(f"{site.as_uri()}/{page}.html")
+    opened.keyboard.press("Tab")  # from now on the focus is the keyboard's
+    assert opened.evaluate(look("withoutRing")) == []
+
+
+def test_slides_are_printed_each_on_a_page(open_page, site):
+    """And the slide that was shown is there again afterwards."""
+    opened = open_page(f"{site.as_uri()}/{CHAPTERS[3]}.html#slides-3")
+    shown = opened.locator("#slides > p output")
+    shown.wait_for()
+    before, text = shown.inner_text(), opened.locator("#slides > .bd-article").inner_text()
+    opened.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert opened.locator("#slides .sheet").count() == int(before.split()[-1]) > 12
+    assert opened.locator("#slides .sheet :is(h1, h2, h3)").count() >= int(before.split()[-1])
+    opened.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert opened.locator("#slides .sheet").count() == 0
+    assert (shown.inner_text(), opened.locator("#slides > .bd-article").inner_text()) == (
+        before,
+        text,
+    )
+    printed = opened.pdf(prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type /Page\b(?!s)", printed)) >= int(before.split()[-1])
+
+
 def test_front_door_leads_to_the_book(open_page, site):
     opened = open_page(f"{site.as_uri()}/index.html")
     opened.wait_for_url(f"**/{TOC['root']}.html")

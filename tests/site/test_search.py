@@ -1,5 +1,7 @@
 """The search page answers what newcomers type: what they want is its first or second hit."""
 
+import re
+import tomllib
 from pathlib import Path
 from urllib.parse import quote
 
@@ -7,6 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.browser
 
+ROOT = Path(__file__).parents[2]
 GLOSSARY, FAQ, RUN = "book/glossary.html#term-", "book/faq.html#", "book/run.html#"
 REFRESHER = "notebooks/refresher.html#"
 CHAPTER = {path.stem[:2]: f"notebooks/{path.stem}.html" for path in
@@ -39,6 +42,29 @@ SOUGHT = {
     "temperature": f"{GLOSSARY}temperature",
     "fairness": "notebooks/evidence/10_head_to_head.html#is-it-fair-four-properties",
     "what is auc": f"{REFRESHER}auc-does-a-score-find-the-corrupted-clients",
+    # what a newcomer asks
+    "how much did each hospital contribute": "book/index.html",
+    "what is federated learning": f"{GLOSSARY}federated-learning",
+    "who should be paid": f"{CHAPTER['14']}#the-clinics-are-paid",
+    "my data is in a csv file": "notebooks/own.html#a-csv-file-per-hospital",
+    "is our data safe": f"{FAQ}is-federated-learning-private-by-itself",
+    "remove a bad client": "book/which.html"
+    "#do-you-look-for-corrupted-clients-and-are-the-label-mixes-similar",
+    "how many clients can I have": f"{FAQ}how-many-clients",
+    "does it work with flower": f"{FAQ}inside-flower-in-real-processes",
+    "weekly report": "book/scored.html#a-report-for-each-week",
+    "can I use it without internet": "book/teaching.html"
+    "#a-room-of-thirty-machines-without-a-network",
+    "what does a negative shapley value mean": f"{CHAPTER['02']}#try-it-can-a-share-be-negative",
+    "duplicate data": f"{GLOSSARY}copy",
+    "homomorphic encryption": f"{FAQ}does-contribution-evaluation-work-with-secure-aggregation",
+    "segmentation": f"{FAQ}regression-segmentation-several-labels-language-models",
+    "install on windows": f"{RUN}two-commands",
+    "how to cite": f"{FAQ}how-do-i-cite-it",
+    "how is a lab graded": "book/teaching.html#how-the-labs-work",
+    "what is a coalition": f"{GLOSSARY}coalition",
+    "compare my score with others": "notebooks/own.html#beside-the-others",
+    "lazy client": f"{FAQ}what-is-a-free-rider-and-is-it-found",
     # what stands beside the text
     "download pdf": "book/downloads.html",
     "symbols": "book/notation.html",
@@ -64,6 +90,20 @@ def test_search_finds_what_readers_type(open_page, site):
     assert hits(opened, site, "zzyzx") == []
     assert "No page has these words" in opened.locator("#search-results").inner_text()
     assert opened.faults == []
+
+
+def test_both_columns_of_the_terms_find_the_term(open_page, site):
+    """A reader who types the word that the book does not use finds the one that it does."""
+    opened = open_page(f"{site.as_uri()}/search.html")
+    table = tomllib.loads((ROOT / "book" / "terms.toml").read_text(encoding="utf-8"))["term"]
+    missed = {}
+    for term in table:
+        anchor = f"{GLOSSARY}{re.sub('[^a-z0-9]+', '-', term['stands'].lower()).strip('-')}"
+        for word in (term["stands"], *term["goes"]):
+            found = hits(opened, site, word)
+            if anchor not in [to.lower() for to in found]:
+                missed[word] = found
+    assert missed == {}
 
 
 def test_search_finds_symbols_of_formulas(open_page, site):

@@ -28,7 +28,7 @@ HOMES = [  # the chapter, which of its widgets, and the number that it asks for
     ("01_federated_averaging", 1, widgets.PartitionExplorer, "value", FEW_HANDS),
     ("04_cgsv", 0, widgets.CosineExplorer, "exact Shapley", "client 0"),
     ("05_reinforce_frcce", 0, widgets.PolicyExplorer, "probability", "client 0"),
-    ("06_reinforce_fldve", 0, widgets.RoundReplay, "weight", "client 2 (corrupted)"),
+    ("06_reinforce_fldve", 0, widgets.RoundReplay, "weight", "client 0"),
     ("07_fedccea", 0, widgets.AAMExplorer, "loss without", "client 6"),
     ("08_sfedavg", 0, widgets.TemperatureExplorer, "value", "irrelevant clients expected"),
     ("09_label_standardisation", 0, widgets.LabelRuleExplorer, "chance", "a right repair"),

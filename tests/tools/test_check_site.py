@@ -11,6 +11,7 @@ PLANTED = [
     ('<a href="nowhere.html">x</a>', "leads to no file: nowhere.html"),
     ('<a href="other.html#gone">x</a>', "leads to no anchor: other.html#gone"),
     ('<img src="dot.png" alt=" ">', "image without alternative text: dot.png"),
+    ('<p id="top">again</p>', "an id stands twice: top"),
     ('<script src="//cdn.example.org/x.js"></script>', "loads from outside"),
     ('<link rel="stylesheet" href="https://example.org/x.css">', "loads from outside"),
 ]

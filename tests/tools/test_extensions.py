@@ -67,3 +67,24 @@ def test_a_page_is_found_in_pieces_and_keeps_its_intervals_whole():
     page_scripts.keep_whole(None, tree, "page")
     whole = said.replace(" ", "\N{NO-BREAK SPACE}")
     assert tree.astext().endswith(f"Since it is {whole}, and {said}.")
+
+
+def test_an_id_stands_once_on_a_page():
+    tree = nodes.section(ids=["page"])
+    tree += [nodes.section(ids=["exercise-content"]) for _ in range(3)]
+    page_scripts.apart(None, tree, "page")
+    ids = [name for node in tree.findall(nodes.Element) for name in node["ids"]]
+    assert ids == ["page", "exercise-content", "exercise-content-2", "exercise-content-3"]
+
+
+def test_a_lesson_has_the_number_of_its_file():
+    page, reference = "notebooks/14_payments", nodes.reference(secnumber=[13, 2])
+    env = SimpleNamespace(
+        toc_secnumbers={page: {"": (13,), "#a": (13, 2), "#b": None}, "book/x": {"": (1,)}},
+        titles={page: {"secnumber": [13]}},
+        tocs={page: nodes.paragraph("", "", reference)},
+    )
+    lesson_numbers.by_file(env)
+    assert env.toc_secnumbers[page] == {"": (14,), "#a": (14, 2), "#b": None}
+    assert env.toc_secnumbers["book/x"] == {"": (1,)}
+    assert (env.titles[page]["secnumber"], reference["secnumber"]) == ([14], [14, 2])

@@ -226,6 +226,13 @@ def test_replay_shows_the_history(history):
     assert numbers["value"]["test accuracy"] == pytest.approx(float(history.accuracy[2]), abs=1e-5)
 
 
+def test_replay_asks_about_the_client_that_is_named(history):
+    assert [RoundReplay(history).asked, RoundReplay(history, corrupted=[2, 1]).asked] == [0, 1]
+    assert RoundReplay(history, corrupted=[1], asked=2).asked == 2
+    with pytest.raises(ValueError, match="asked: "):
+        RoundReplay(history, asked=3)
+
+
 def test_replay_shows_omega_of_the_round():
     fed = fm.federation(fm.load("digits"), clients=3, samples=120, seed=0)
     local = fm.LocalSGD(epochs=1, batch=20, lr=0.1)

@@ -23,6 +23,7 @@ class RoundReplay(Explorer):
 
     history    what `train` returned: T rounds, K clients; a dash shows a value that is not finite
     corrupted  ids to be marked, for instance ``fed.corrupted``
+    asked      the client whose weight is to be guessed; by default the first corrupted one, or 0
     scored     "ω" after a learned evaluator: each round's omega replaces the score, which is the
                mean of omega over the rounds so far; else "score"
     round      0 ... T; shown [K]: which clients; quantity: "weights" or "scores", for the lines
@@ -40,11 +41,14 @@ class RoundReplay(Explorer):
     scores = traitlets.List(traitlets.List(REAL)).tag(sync=True)
     weights = traitlets.List(traitlets.List(REAL)).tag(sync=True)
     corrupted = traitlets.List(traitlets.Int()).tag(sync=True)
+    asked = traitlets.Int(min=0).tag(sync=True)
     round = traitlets.Int(min=0).tag(sync=True)
     shown = traitlets.List(traitlets.Bool()).tag(sync=True)
     quantity = traitlets.Enum(["weights", "scores"], "weights").tag(sync=True)
 
-    def __init__(self, history: History, *, corrupted: Iterable[int] = ()):
+    def __init__(
+        self, history: History, *, corrupted: Iterable[int] = (), asked: int | None = None
+    ):
         checks.instance("history", history, History, "the History that train returns")
         scores = history.scores
         round_count, client_count = scores.shape
@@ -53,12 +57,15 @@ class RoundReplay(Explorer):
             # t times the mean is the sum of omega, and its increase is this round's omega.
             sums = scores * torch.arange(1, round_count + 1)[:, None]
             scores = sums.diff(dim=0, prepend=torch.zeros_like(sums[:1]))
+        marked = sorted(checks.distinct_ids("corrupted", corrupted, client_count).tolist())
+        about = [*marked, 0][:1] if asked is None else [asked]
         super().__init__(
             accuracy=_rounded(history.accuracy),
             scored="ω" if learned else "score",
             scores=[_rounded(round_values) for round_values in scores],
             weights=[_rounded(round_values) for round_values in history.weights],
-            corrupted=sorted(checks.distinct_ids("corrupted", corrupted, client_count).tolist()),
+            corrupted=marked,
+            asked=int(checks.distinct_ids("asked", about, client_count)[0]),
             round=round_count,
             shown=[True] * client_count,
         )

@@ -9,7 +9,7 @@ function build(ui) {
   const meanScore = `mean ${scored} of the shown`;
   const marked = new Set(model.get("corrupted"));
   const names = table.scores[0].map((_, k) => `client ${k}${marked.has(k) ? " (corrupted)" : ""}`);
-  const asked = model.get("corrupted")[0] ?? 0;
+  const asked = model.get("asked");
   const flat = table.weights.flat().filter(Number.isFinite);
   ui.ask({ question: () => `What weight does ${names[asked]} have after round ${Math.min(model.get("round"), last)}?`,
     of: "weight", name: () => names[asked], min: Math.floor(20 * Math.min(0, ...flat)) / 20, max: Math.ceil(20 * Math.max(0.01, ...flat)) / 20, step: 0.01, digits: 3,
