@@ -311,8 +311,9 @@ def test_fir_is_moved_by_attack_key_and_hand(open_page, tmp_path):
     tip, plane = page.locator(".w-tip"), page.locator(".w-plane")
     for key, turn, length in (("ArrowLeft", 5, 0.5), ("ArrowUp", 5, 0.55), ("ArrowRight", 0, 0.55)):
         tip.press(key)
-        assert arrow() == pytest.approx([length * math.cos(math.radians(turn)),
-                                         length * math.sin(math.radians(turn))], abs=2e-3)  # fmt: skip
+        angle = math.radians(turn)
+        wanted = [length * math.cos(angle), length * math.sin(angle)]
+        assert arrow() == pytest.approx(wanted, abs=2e-3)
         assert tip.get_attribute("aria-valuetext") == f"direction {turn}°, length {length:.2f}"
         assert differences(page, cls) == []
     box, at = plane.bounding_box(), tip.bounding_box()

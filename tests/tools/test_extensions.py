@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from types import SimpleNamespace
 
+from docutils import nodes
 from docutils.core import publish_doctree
 from myst_parser.docutils_ import Parser
 
@@ -75,16 +76,3 @@ def test_an_id_stands_once_on_a_page():
     page_scripts.apart(None, tree, "page")
     ids = [name for node in tree.findall(nodes.Element) for name in node["ids"]]
     assert ids == ["page", "exercise-content", "exercise-content-2", "exercise-content-3"]
-
-
-def test_a_lesson_has_the_number_of_its_file():
-    page, reference = "notebooks/14_payments", nodes.reference(secnumber=[13, 2])
-    env = SimpleNamespace(
-        toc_secnumbers={page: {"": (13,), "#a": (13, 2), "#b": None}, "book/x": {"": (1,)}},
-        titles={page: {"secnumber": [13]}},
-        tocs={page: nodes.paragraph("", "", reference)},
-    )
-    lesson_numbers.by_file(env)
-    assert env.toc_secnumbers[page] == {"": (14,), "#a": (14, 2), "#b": None}
-    assert env.toc_secnumbers["book/x"] == {"": (1,)}
-    assert (env.titles[page]["secnumber"], reference["secnumber"]) == ([14], [14, 2])
