@@ -306,7 +306,10 @@ def test_fir_is_moved_by_attack_key_and_hand(open_page, tmp_path):
     for sent in cls.sends.values:
         page.evaluate(look("setState"), {"sends": sent})
         assert differences(page, cls) == [], sent
-    arrow = lambda: page.evaluate(look("readState"), ["arrow", "sends"])["state"]["arrow"]  # noqa: E731
+
+    def arrow():
+        return page.evaluate(look("readState"), ["arrow"])["state"]["arrow"]
+
     page.evaluate(look("setState"), {"sends": "replay"})
     tip, plane = page.locator(".w-tip"), page.locator(".w-plane")
     for key, turn, length in (("ArrowLeft", 5, 0.5), ("ArrowUp", 5, 0.55), ("ArrowRight", 0, 0.55)):
@@ -314,6 +317,8 @@ def test_fir_is_moved_by_attack_key_and_hand(open_page, tmp_path):
         angle = math.radians(turn)
         wanted = [length * math.cos(angle), length * math.sin(angle)]
         assert arrow() == pytest.approx(wanted, abs=2e-3)
+        along = [length * f(math.radians(turn)) for f in (math.cos, math.sin)]
+        assert arrow() == pytest.approx(along, abs=2e-3)
         assert tip.get_attribute("aria-valuetext") == f"direction {turn}°, length {length:.2f}"
         assert differences(page, cls) == []
     box, at = plane.bounding_box(), tip.bounding_box()
