@@ -53,7 +53,7 @@ class AttackerExplorer(Explorer):
     arrow = _floats(0.9, 0.42)
     watched = traitlets.List(traitlets.Bool(), [True, False, False, False]).tag(sync=True)
     limits = _floats(0.95, 0.99, 3.0, 0.0)
-    # Their angles and lengths follow the clinics' ninth round, as far as a plane has room.
+    # Made up: Alder long, Birch short, Cedar sideways, Damson off, and Elm close to Alder.
     updates = traitlets.List(
         traitlets.List(traitlets.Float()),
         [[0.97, -0.39], [0.26, -0.31], [0.26, 1.22], [-0.5, 0.07], [0.52, -0.34]],
