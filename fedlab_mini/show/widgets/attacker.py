@@ -125,7 +125,6 @@ class AttackerExplorer(Explorer):
 
 
 def _pay(scores: Tensor) -> Tensor:
-    """Shares of the pay in proportion to the positive scores; equal ones if there are none."""
     """Shares of the pay by the scores' positive parts; equal ones if there are none."""
     positive = scores.clamp(min=0)
     total = positive.sum()
