@@ -36,6 +36,7 @@ HOMES = [  # the chapter, which of its widgets, and the number that it asks for
     ("10_head_to_head", 1, widgets.ChangesExplorer, "then", "Alder"),
     ("11_out_of_the_notebook", 0, widgets.MixUpExplorer, "told", "client 0"),
     ("12_replication", 0, widgets.VerdictExplorer, "seeds", "to decide"),
+    ("13_adversaries", 0, widgets.AttackerExplorer, "named with Fir", "last step"),
     ("14_payments", 0, widgets.PotExplorer, "left over", "marginal"),
 ]
 KEYS = {"checkbox": ["Space"], "range": ["End", "ArrowLeft"], "select": ["ArrowDown", "ArrowUp"]}
