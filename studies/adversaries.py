@@ -253,11 +253,11 @@ def clinic_rows(seed: int, *, rounds: int = 48) -> Iterator[Row]:
             yield from accused(scenario, name, this, told)
             for clinic, rounds_named in zip(fed.names, told[1:].double().mean(0), strict=False):
                 yield f"{scenario}, {clinic}", name, "rounds named", float(rounds_named)
-    for move, (attack, detector) in MOVES.items():
+    for move, (attack, watching) in MOVES.items():
         this = of(fed.attacked({FIR: attack}), FIR)
-        history, seen = this.trained(3 * seed + 2, detector)
+        history, seen = this.trained(3 * seed + 2, watching)
         yield move, "FedAvg", "accuracy", float(history.accuracy[-1])
-        yield from shares(move, this, this.scores(seen, seed, detector))
+        yield from shares(move, this, this.scores(seen, seed, watching))
 
 
 def shares(scenario: str, this: Attacked, found: Mapping[str, Tensor]) -> Iterator[Row]:

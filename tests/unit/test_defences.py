@@ -103,7 +103,7 @@ STRATEGIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda one: type(one).__name__)
 @pytest.mark.filterwarnings("ignore")
 def test_a_detector_that_names_nobody_changes_no_byte(strategy, tmp_path):
     fed, net = random_federation(SIZES), fm.mlp(6, 4, 3)
