@@ -2,13 +2,14 @@
 
 ``import fedlab_mini as fm`` gives the names of ``__all__``, which chapters use, and the modules
 ``fm.attacks``, ``fm.defences``, ``fm.evidence``, ``fm.methods`` and ``fm.pay``. Functions of
-``gate`` parse their arguments and call those of the same name below. Ten files, read in this order,
-explain a round of training:
+``gate`` parse their arguments and call those of the same name below. Eleven files, read in this
+order, explain a round of training:
 
 engine/plain.py        a round in its simplest form, one client after another
 engine/rounds.py       what a server sees of a round, what a strategy is, how clients are reached
 methods/fedavg.py      the strategy that all others inherit from
 engine/train.py        a round: select clients, train, leave out unusable updates, aggregate, record
+engine/history.py      the record to which each round adds
 engine/minibatches.py  which samples form which minibatch
 engine/local.py        the updates of a round's clients, and which of them are usable
 engine/fast/stacks.py  local training of many clients at once

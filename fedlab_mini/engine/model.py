@@ -46,7 +46,7 @@ class Model:
 
     Warning: with the default loss, a module that ends in a softmax or sigmoid trains badly, because
     cross-entropy takes scores before any softmax. With a loss of your own and no metric, there is
-    no accuracy: histories have NaN, and metric="accuracy" is refused.
+    no accuracy: histories have NaN, and whoever asks for accuracy is refused.
 
     The model always uses the module in its present state, and does not change it.
     raises   TypeError if it is no module; ValueError if it has no parameters to train, or keeps

@@ -20,7 +20,9 @@ OLD = [
 
 def test_at_most_sixty_names_and_those_are_what_a_person_sees():
     assert len({*fm.__all__}) == len(fm.__all__) <= 60
-    assert {*dir(fm)} == {*fm.__all__, "attacks", "evidence", "methods", "pay", "__version__"}
+    assert {*dir(fm)} == {
+        *(*fm.__all__, "attacks", "defences", "evidence", "methods", "pay", "__version__")
+    }
     assert all(hasattr(fm, name) for name in dir(fm))
 
 
