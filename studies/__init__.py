@@ -23,7 +23,7 @@ from .telling import tell
 
 PLUMBING = ["study", "results", "metrics", "telling", "protocols", "store", "probes", "runs"]
 PLUMBING += ["audit", "items", "exact", "ledger", "ledger_views", "__main__"]
-PLUMBING += ["pages", "leaderboard", "bench_findings", "disagree"]
+PLUMBING += ["pages", "leaderboard", "bench_findings", "disagree", "foreign"]
 
 __all__ = ["Claim", "Results", "Study"]
 __all__ += ["check", "confirm", "every", "named", "read", "results", "run", "state", "tell"]

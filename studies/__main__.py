@@ -19,6 +19,7 @@ from . import (
     confirm,
     disagree,
     every,
+    foreign,
     ledger,
     named,
     options,
@@ -121,8 +122,8 @@ def main(words: Sequence[str] | None = None) -> None:
     writes = verbs.add_parser("pages", help="write what pages of the book show of stored rows")
     writes.add_argument("--check", action="store_true", help="only say what is out of date")
     bench = verbs.add_parser("bench", help="the bench's own files; see studies/leaderboard.py")
-    bench.add_argument("what", choices=["enter", "judge", "confirm"])
-    bench.add_argument("where", nargs="*", help="enter: scenarios; judge, confirm: a folder")
+    bench.add_argument("what", choices=["enter", "judge", "confirm", "foreign"])
+    bench.add_argument("where", nargs="*", help="enter: scenarios; else: a folder of values")
     asked = parser.parse_args(words)
     try:
         answer(asked)
@@ -153,6 +154,8 @@ def answer(asked: argparse.Namespace) -> None:
         print(f"written: {', '.join(stale)}" if stale else "all pages are up to date")
     elif asked.verb == "bench" and asked.what == "enter":
         board.enter(asked.where or board.fb.WORLDS)
+    elif asked.verb == "bench" and asked.what == "foreign":
+        foreign.judge(Path(*asked.where))
     elif asked.verb == "bench":
         getattr(board, asked.what)(Path(*asked.where))
     elif asked.verb == "run":

@@ -19,7 +19,17 @@ from fedlab_mini.judge import evidence
 from fedlab_mini.judge.student import visible
 from fedlab_mini.keep.files import whole_file
 
-from . import advice, bench_findings, every, leaderboard, ledger, ledger_views, store, telling
+from . import (
+    advice,
+    bench_findings,
+    every,
+    foreign,
+    leaderboard,
+    ledger,
+    ledger_views,
+    store,
+    telling,
+)
 from .items import ROOT
 from .metrics import is_count, span
 from .results import ALIKE, CONFIRMED, FAILS, HOLDS, NOT_SHOWN, SEEN, WORDS, Results
@@ -329,6 +339,7 @@ def parts() -> dict[str, dict[str, str]]:
             "list": listed(records, {study.name: study.stood for study in studies}),
         },
         "bench.txt": leaderboard.parts(),
+        "foreign.txt": foreign.parts(),
     }
 
 
