@@ -163,10 +163,7 @@ def test_a_hostile_sheet_costs_nobody_else_their_marks(handed_in):
     assert (rows["spy"]["points"], rows["raises"]["points"]) == (1, 2)
     assert (folder / "spy.ipynb.marks2.html").is_file()
     assert rows[240 * "x"]["status"].startswith("graded (no page: ")
-    assert (
-        rows["strange"]["status"]
-        == f"{NO_SHEET}: a notebook that names another lab, '../../04_cgsv'"
-    )
+    assert rows["strange"]["status"].endswith("that names another lab, '../../04_cgsv'")
     for name in ("bare", "wide"):
         assert (rows[name]["status"], rows[name]["points"]) == ("graded", 2), rows[name]
     assert rows["folder"]["status"] == rows["link"]["status"] == "no file: a link or a folder"

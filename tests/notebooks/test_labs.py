@@ -112,8 +112,7 @@ def asked_for(asked):
 def other(value, about):
     """The same kind of answer with one part wrong."""
     if isinstance(value, dict):
-        last = [*value][-1]
-        return {**value, last: wrong(value[last])}
+        return wrong(value)
     if isinstance(value[0], list):
         return [value[0]] * len(value)
     if isinstance(value[0], str):
