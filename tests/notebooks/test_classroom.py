@@ -10,7 +10,7 @@ import zipfile
 import nbformat
 import pytest
 import yaml
-from hostile_sheets import ENDLESS, FILES, HOSTILE, NO_SHEET, SPY, WRONG_RESULTS
+from hostile_sheets import ENDLESS, FILES, HOSTILE, SPY, WRONG_RESULTS
 
 import autograder
 import chapters
