@@ -54,8 +54,9 @@ if (location.pathname.endsWith("/book/api.html")) {
   const path = /^#(?:module-)?(fedlab_\w+|studies)(?:\.(\w+))?(?:\.(\w+))?/;
   const [, top, below, file] = location.hash.match(path) ?? [];
   const scored = below === "gate" && ["scoring", "draws"].includes(file);
-  const second = top === "fedlab_mini" && (scored || ["methods", "judge", "show"].includes(below));
-  if (top) location.replace(`${top}${second ? "_methods" : ""}.html${location.hash}`);
+  const second = top === "fedlab_mini" && (scored || ["methods", "judge"].includes(below));
+  const part = second ? "_methods" : top === "fedlab_mini" && below === "show" ? "_show" : "";
+  if (top) location.replace(`${top}${part}.html${location.hash}`);
 }
 
 /* The moving picture of the landing page moves by itself, unless the reader wants less motion; its button always works. */

@@ -64,7 +64,7 @@ SOUGHT = {
     "how is a lab graded": "book/teaching.html#how-the-labs-work",
     "what is a coalition": f"{GLOSSARY}coalition",
     "compare my score with others": "notebooks/own.html#beside-the-others",
-    "lazy client": f"{FAQ}what-is-a-free-rider-and-is-it-found",
+    "lazy client": "notebooks/13_adversaries.html#fir-learns-to-look-busy",
     # what stands beside the text
     "download pdf": "book/downloads.html",
     "symbols": "book/notation.html",

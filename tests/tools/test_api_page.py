@@ -15,7 +15,14 @@ import fedlab_mini as fm
 BOOK = chapters.ROOT / "book"
 ENTRY, *PAGES = (
     (BOOK / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("api", "fedlab_mini", "fedlab_mini_methods", "fedlab_bench", "studies")
+    for name in (
+        "api",
+        "fedlab_mini",
+        "fedlab_mini_methods",
+        "fedlab_mini_show",
+        "fedlab_bench",
+        "studies",
+    )
 )
 PAGE = "".join(PAGES)
 EXAMPLES = docstrings.examples(BOOK / "examples.txt")
