@@ -28,10 +28,12 @@ from .show.leaderboard import board, picture, summary
 from .submission import Refused as Refused
 from .submission import Submission, read_submission
 from .truth import CONFIRMING as CONFIRMING
+from .truth import CONFIRMING_2 as CONFIRMING_2
 from .truth import HELD_OUT as HELD_OUT
 from .truth import LATEST as LATEST
 from .truth import PUBLIC as PUBLIC
 from .truth import VERSION as VERSION
+from .truth import VERSIONS as VERSIONS
 from .truth import Frozen as Frozen
 from .truth import freeze as freeze
 from .worlds import FAMILIES as FAMILIES

@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 
 FEW = ("size", "alone", "leave one out", "Shapley", "Shapley, silent", "CGSV", "second order")
 NO_TRUTH = "these seeds have no reference values; python -m fedlab_bench truth makes them"
+GROUPS = {"all": [*WORLDS]} | {
+    f"v{version}": [name for name, world in WORLDS.items() if world.version == version]
+    for version in truth.VERSIONS
+}
 MOST_SEEDS, LARGEST_SEED = 100_000, 10**9
 
 
@@ -92,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--to", required=True, type=home, help="the folder")
 
     for command in (beside, judge, rounds, frozen):
-        names = [*SCENARIOS] if command is beside else ["all", *WORLDS]
+        names = [*SCENARIOS] if command is beside else [*GROUPS, *WORLDS]
         add = command.add_argument
         add("--scenarios", nargs="+", help=f"some of: {'; '.join(names)}")
         add("--seeds", type=block, help="how many, from 0, or 100-109")
@@ -151,7 +155,8 @@ def _draw(
 
 
 def _names(options: argparse.Namespace) -> list[str]:
-    return list(chosen(None if list(options.scenarios) == ["all"] else options.scenarios))
+    names = [name for asked in options.scenarios for name in GROUPS.get(asked, [asked])]
+    return list(chosen(names))
 
 
 def _submission(text: str, options: argparse.Namespace) -> submission.Submission:
@@ -176,8 +181,9 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         is_file = text.endswith(".csv")
         texts += map(str, matched("scores", [home(text)])) if is_file else [text]
     in_python = [place for place, text in enumerate(texts) if not text.endswith(".csv")]
-    # The bench's own folder comes first, because the first folder with a seed counts.
-    places = [truth.folder() / "truth", *matched("--truth", options.truth)]
+    # The bench's own folders come first, because the first folder with a seed counts.
+    own = [place / "truth" for place in truth.folders() if (place / "truth").is_dir()]
+    places = [*own, *matched("--truth", options.truth)]
     # Checked now, not after everything has been judged.
     outputs = {
         "--scores-to": options.scores_to,
@@ -185,7 +191,9 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         "--page": options.page,
         "--figure": options.figure,
     }
-    read: list[str | Path] = [*texts, *module_files(texts), *truth.folder().rglob("*.*")]
+    read: list[str | Path] = [*texts, *module_files(texts)]
+    for place in truth.folders():
+        read += place.rglob("*.*")
     for place in places:
         read += [*place.glob("*.npz"), place.parent / "manifest.json"]
     endings = {"--scores-to": (".csv",), "--page": (".html",), "--figure": PICTURES}
@@ -213,15 +221,15 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     if not options.alone:
         # Only stored scores of the same cells, and none with the name of an entered score.
         frame = pandas.concat([judging.stored(cells, notes), frame], ignore_index=True)
-        rivals = map(submission.notes_of, (truth.folder() / "submissions").glob("*.csv"))
-        notes = {rival["name"]: rival for rival in rivals} | notes
+        notes = submission.committed() | notes
     told += [leaderboard.board(frame, options.metric), *judging.absent(frame, options.metric)]
     if options.csv:
         write_csv(options.csv, frame, index=False)
     if options.page:
         # A page has one table per measure, and a measure without values raises an error.
         metrics = tuple(metric for metric in MEASURES if metric in set(frame.metric))
-        title = f"The bench, version {truth.VERSION}"
+        version = max(WORLDS[name].version for name in frame.scenario)
+        title = f"The bench, version {truth.VERSIONS[version]}"
         with whole_file(options.page) as partial_path:
             page = leaderboard.page(frame, notes, metrics, title)
             partial_path.write_text(page, encoding="utf-8")

@@ -122,6 +122,9 @@ SHOWN = {
     "messages: sizes": "synthetic messages: sizes",
     "messages: wrong labels": "synthetic messages: wrong labels",
     "replicas": "copies",
+    "attacker sees the steps": "an attacker who sees the steps",
+    "attacker sees lengths": "an attacker who sees lengths",
+    "attacker sees an update": "an attacker who sees an update",
 }
 
 

@@ -41,10 +41,14 @@ def entered(
     worlds = chosen(scenarios)
     for world in [world for world in worlds.values() if world.truth is None]:
         worlds.setdefault(world.beside, WORLDS[world.beside])
-    cells = cells_of(worlds, seeds)
+    return scored(methods, cells_of(worlds, seeds))
+
+
+def scored(methods: Mapping[str, Method], cells: Iterable[tuple[str, int]]) -> list[Submission]:
+    """The scores of each method for the recorded rounds of these worlds and seeds."""
     found: dict[str, dict[tuple[str, int], torch.Tensor]] = {name: {} for name in methods}
-    for name, seed in progress.bar(cells, "scenarios"):
-        seen = recorded(worlds[name], seed)
+    for name, seed in progress.bar([*cells], "scenarios"):
+        seen = recorded(WORLDS[name], seed)
         # Scores draw with the seed of ``fm.score``, so that they equal its table.
         seen = replace(seen, server=replace(seen.server, seed=0))
         with one_thread():

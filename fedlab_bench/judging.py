@@ -21,8 +21,8 @@ from fedlab_mini.parse import checks
 from .compared import CEILING
 from .measures import MEASURES, relative_error
 from .submission import Submission
-from .truth import Frozen, folder, owner_of
-from .worlds import ATTACKER, WORLDS
+from .truth import Frozen, folders, owner_of
+from .worlds import WORLDS, World
 
 if TYPE_CHECKING:
     import pandas
@@ -51,12 +51,13 @@ def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame
         if not frozen.knows(scenario, seed):
             continue
         values = None if owner_of(scenario) is None else frozen.of(scenario, seed)
-        bad = WORLDS[scenario].worse(seed)
+        world = WORLDS[scenario]
+        bad = world.worse(seed)
         for one in entries:
             if (scenario, seed) in one.scores:
                 mine = one.scores[scenario, seed].double()
                 measured = (
-                    attacked(mine, one.scores[WORLDS[scenario].beside, seed].double())
+                    attacked(mine, one.scores[world.beside, seed].double(), world)
                     if values is None
                     else against(mine, values, bad)
                 )
@@ -76,8 +77,8 @@ def stored(cells: Collection[tuple[str, int]], besides: Collection[str] = ()) ->
 def judged(seeds: Iterable[int]) -> pandas.DataFrame:
     """The stored results of a block of seeds: the committed submissions, and the ceiling.
 
-    seeds    PUBLIC, HELD_OUT, CONFIRMING or LATEST; CONFIRMING has only families that the page has
-             claims on, LATEST only those whose claims were worded anew
+    seeds    PUBLIC, HELD_OUT, or a block that confirms, which has only families that the page has
+             claims on: CONFIRMING and LATEST of version 1, CONFIRMING_2 of version 2
     returns  columns seed, scenario, method, metric, value, for ``standings``
     raises   ValueError for seeds without stored results
     """
@@ -93,7 +94,8 @@ def _committed(*names: str) -> pandas.DataFrame:
     """The rows of files of the bench, as far as the files exist."""
     import pandas
 
-    files = [path for name in names if (path := folder() / name).is_file()]
+    paths = [place / name for place in folders() for name in names]
+    files = [path for path in paths if path.is_file()]
     frames = [pandas.read_csv(file, keep_default_na=False) for file in files]
     empty = pandas.DataFrame({name: [] for name in COLUMNS})
     return pandas.concat(frames, ignore_index=True) if frames else empty
@@ -115,18 +117,25 @@ def ceiling(values: Tensor, bad: list[int] | None) -> Measured:
         yield metric, (first + second) / 2
 
 
-def attacked(scores: Tensor, honest: Tensor) -> Measured:
-    """A client's gain from an attack: in rank among the others, and in its share of the pay."""
-    yield "rank gained", outranked(scores) - outranked(honest)
-    shares = [contribution_index(told)[ATTACKER] for told in (scores, honest)]
-    yield "pay gained", float(shares[0] - shares[1])
+def attacked(scores: Tensor, honest: Tensor, world: World) -> Measured:
+    """What an attack gains: in rank among the others, and in its share of the pay.
+
+    The scores of several names count together. An attack on another client gains what that loses
+    """
+    who, names = world.counted[0], list(world.counted)
+    together = scores[: len(honest)].clone()
+    together[who] = scores[names].sum()
+    ranks_of = outranked(honest, who), outranked(together, who)
+    pays = float(contribution_index(honest)[who]), float(contribution_index(scores)[names].sum())
+    for metric, (before, after) in {"rank gained": ranks_of, "pay gained": pays}.items():
+        yield metric, before - after if world.harmed else after - before
 
 
-def outranked(scores: Tensor) -> float:
-    """The share of the other clients that rank below the attacker; ties count half."""
+def outranked(scores: Tensor, client: int) -> float:
+    """The share of the other clients that rank below a client; ties count half."""
     places = ranks(scores)
-    others = torch.cat([places[:ATTACKER], places[ATTACKER + 1 :]])
-    mine = places[ATTACKER]
+    others = torch.cat([places[:client], places[client + 1 :]])
+    mine = places[client]
     return float((mine > others).double().mean() + (mine == others).double().mean() / 2)
 
 

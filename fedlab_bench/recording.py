@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
-from fedlab_mini.engine.rounds import Round, Server, Step
+from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.gate.training import train
 from fedlab_mini.keep.files import whole_file
+from fedlab_mini.methods.defences import Median
 from fedlab_mini.methods.fedavg import FedAvg, Weighting
 from fedlab_mini.parse.checks import home
 from fedlab_mini.streams import one_thread
@@ -27,6 +29,39 @@ TRUTH, SECOND_TRUTH, RECORDED, AGAIN, IN_USE = range(5)
 FROZEN, OTHERS = 3, 10**6
 PARTS = ("t", "theta", "updates", "clients", "sizes")
 FLOATS = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
+
+
+MOMENTUM = 0.9  # the share of its last step that the server adds
+
+
+@dataclass(frozen=True, eq=False)
+class ServerMomentum(FedAvg):
+    """Federated averaging where the server adds a share of its last step to the next one.
+
+    source  [Hsu et al. 2019], FedAvgM with the usual share of 0.9
+    """
+
+    def step(self, server: Server, state: State, round: Round) -> Step:
+        """The model after the mean update and the share of the last step."""
+        plain = super().step(server, state, round)
+        step = plain.theta - round.theta
+        if "last" in state:
+            step = step + MOMENTUM * state["last"]
+        return plain._replace(theta=round.theta + step, state={**state, "last": step})
+
+
+def median(updates: Tensor, sizes: Tensor) -> Tensor:
+    """The coordinate-wise median of updates [m, P], as ``fm.Median`` steps."""
+    ordered, m = updates.sort(0).values, len(updates)
+    return ordered[[(m - 1) // 2, m // 2]].mean(0)
+
+
+# How a server aggregates: the strategy of recorded rounds, and the same rule for ``simulate``.
+RULES: dict[str, tuple[type[FedAvg], dict[str, Any]]] = {
+    "mean": (FedAvg, {}),
+    "momentum": (ServerMomentum, {"momentum": MOMENTUM}),
+    "median": (Median, {"rule": median}),
+}
 
 
 def luck(seed: int, purpose: int) -> int:
@@ -93,7 +128,7 @@ def recorded(
         rounds.append(round)
 
     lot = luck(seed, purpose)
-    strategy = FedAvg(weighting=weighting, per_round=world.per_round)
+    strategy = RULES[world.rule][0](weighting=weighting, per_round=world.per_round)
     with one_thread():
         train(fed, net, strategy, rounds=world.rounds, local=world.local, seed=lot, watch=keep)
     return Recorded(rounds, Server(fed.clients, fed.classes, net, fed.validation, lot))

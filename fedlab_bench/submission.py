@@ -27,7 +27,7 @@ from torch import Tensor
 from fedlab_mini.keep.files import whole_file
 from fedlab_mini.parse.checks import home
 
-from .truth import HELD_OUT, PUBLIC, seeds_of
+from .truth import HELD_OUT, PUBLIC, folders, seeds_of
 from .worlds import WORLDS
 
 COLUMNS = ("scenario", "seed", "client", "score")
@@ -109,6 +109,15 @@ def notes_of(path: str | os.PathLike[str]) -> dict[str, str]:
     """The notes of a submission, without its scores."""
     file = home(path)
     return {"name": file.stem[:LONGEST], **_notes(file, _text(file).splitlines())[0]}
+
+
+def committed() -> dict[str, dict[str, str]]:
+    """The notes of every committed submission by name; a score keeps those of its first version."""
+    paths = [path for place in folders() for path in sorted(place.glob("submissions/*.csv"))]
+    known: dict[str, dict[str, str]] = {}
+    for notes in map(notes_of, paths):
+        known.setdefault(notes["name"], notes)
+    return known
 
 
 def _text(file: Path) -> str:

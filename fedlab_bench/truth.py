@@ -23,44 +23,55 @@ from fedlab_mini.engine import progress
 from fedlab_mini.games import sampling, shapley
 from fedlab_mini.games.game import Game
 from fedlab_mini.gate.games import retraining_game
+from fedlab_mini.gate.training import simulate
 from fedlab_mini.keep.files import read_arrays, whole_file
 from fedlab_mini.parse import checks
 from fedlab_mini.streams import one_thread
 
-from .recording import SECOND_TRUTH, TRUTH, luck, slug
+from .recording import RULES, SECOND_TRUTH, TRUTH, luck, slug
 from .worlds import WORLDS, World
 
-# A new number before the point is a separate bench with its own files. A new number after the
-# point adds scenarios or scores, and changes no existing row.
-VERSION = "1.4"
-FOLDER = f"v{VERSION.partition('.')[0]}"
-# The last block is not for submissions: it confirmed the sentences of the bench's page, once.
+# The files of a number before the point have a folder of their own, and a new number closes them: a
+# new number after the point adds scenarios or scores, and changes no existing row.
+VERSIONS = {1: "1.4", 2: "2.0"}
+NEWEST = max(VERSIONS)
+VERSION = VERSIONS[NEWEST]
+# The later blocks are not for submissions: they confirmed the sentences of the bench's page, once.
 PUBLIC, HELD_OUT = range(10), range(100, 110)
 CONFIRMING, LATEST = range(300, 310), range(400, 410)
+CONFIRMING_2 = range(500, 510)  # of version 2
 VARIABLE = "FEDLAB_BENCH"
 
 
-def folder() -> Path:
-    """Where the bench's files are: FEDLAB_BENCH, or data/bench of the book's repository.
+def folders() -> list[Path]:
+    """Each version's files, the first one's first: in FEDLAB_BENCH, or the book's data/bench.
 
     raises  FileNotFoundError that says what to do
     """
     repository = Path(__file__).resolve().parents[1] / "data" / "bench"
-    place = checks.home(os.environ.get(VARIABLE, "") or repository) / FOLDER
-    if place.is_dir():
-        return place
+    place = checks.home(os.environ.get(VARIABLE, "") or repository)
+    places = [place / f"v{version}" for version in VERSIONS]
+    if there := [place for place in places if place.is_dir()]:
+        return there
     raise FileNotFoundError(
-        f"the bench's frozen values are not at {place}; give their FOLDER in {VARIABLE}, or: "
-        f"python -m fedlab_bench truth --to FOLDER/{FOLDER}/truth"
+        f"the bench's frozen values are not at {places[0]}; give their FOLDER in {VARIABLE}, or: "
+        "python -m fedlab_bench truth --to FOLDER/v1/truth"
     )
 
 
 def game(world: World, seed: int, purpose: int) -> Game:
     """The retraining game, with worths on samples that no server sees."""
     fed, net = world.made(seed)
-    return retraining_game(
-        fed, net, world.rounds, world.local, world.metric, luck(seed, purpose), on="test"
-    )
+    lot, (_, rule) = luck(seed, purpose), RULES[world.rule]
+    if not rule:
+        return retraining_game(fed, net, world.rounds, world.local, world.metric, lot, on="test")
+
+    def worth(coalitions: Tensor) -> Tensor:
+        runs = coalitions[:, None].expand(-1, world.rounds, -1)
+        asked: dict[str, Any] = {"metric": world.metric, "on": "test", "last": True, **rule}
+        return -simulate(fed, net, runs, local=world.local, seed=lot, **asked)[:, 0]
+
+    return Game(fed.clients, worth)
 
 
 def trained(world: World, seed: int) -> np.ndarray:
@@ -118,7 +129,7 @@ def _add(path: Path, seed: str, table: np.ndarray) -> None:
 
 def seeds_of(world: World, seeds: Iterable[int]) -> list[int]:
     """The seeds that a world has, among those given."""
-    # Every block of seeds begins at a hundred: 0, 100, 300, 400.
+    # Every block of seeds begins at a hundred.
     return [seed for seed in seeds if seed % 100 < world.seeds]
 
 
@@ -150,7 +161,7 @@ class Frozen:
 
     def __init__(self, *places: Path):
         self.tables: dict[str, dict[str, np.ndarray]] = {}
-        for place in map(checks.home, places or (folder() / "truth",)):
+        for place in map(checks.home, places or [place / "truth" for place in folders()]):
             if not place.is_dir():
                 raise FileNotFoundError(f"truth: expected a folder of tables, got {place}")
             hashes = manifest(place.parent)["files"]
@@ -193,11 +204,11 @@ def values_of(world: World, table: np.ndarray) -> Tensor:
     worths = torch.from_numpy(table).double()
     if world.sampled:
         return worths[:, 0]  # without their standard errors
-    return torch.stack([shapley.exact(_game(own)).values for own in worths])
+    return torch.stack([shapley.exact(table_game(own)).values for own in worths])
 
 
-def _game(worths: Tensor) -> Game:
-    """A table of worths as a game; its bits are the players."""
+def table_game(worths: Tensor) -> Game:
+    """A table of worths [2^n] as a game; its bits are the players."""
     players = len(worths).bit_length() - 1
     weights = 1 << torch.arange(players)
     # [C, n] @ [n] -> [C], the positions of the coalitions in the table

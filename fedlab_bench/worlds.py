@@ -6,7 +6,7 @@ other data, more clients. The page *The bench* describes each one. Builds on dea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,19 +14,36 @@ from torch import Generator, Tensor
 
 from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.engine.model import Model
+from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.outputs import snapshot
 from fedlab_mini.gate.networks import cnn
 from fedlab_mini.parse import checks
 from fedlab_mini.parse.metric import Metric
-from fedlab_mini.worlds.attacks import FreeRide, Replay, Scale, SignFlip, UpdateAttack
+from fedlab_mini.worlds.attacks import (
+    Against,
+    AtMedianLength,
+    CopyOf,
+    Disguise,
+    FreeRide,
+    NoisyReplay,
+    PredictedStep,
+    Replay,
+    Scale,
+    SignFlip,
+    UpdateAttack,
+    Withhold,
+)
+from fedlab_mini.worlds.cases import four_hospitals
 from fedlab_mini.worlds.corrupt import FlipLabels
 from fedlab_mini.worlds.data import load
+from fedlab_mini.worlds.data.heart import HOSPITALS
 from fedlab_mini.worlds.federation import Federation, federation
 from fedlab_mini.worlds.partition import Alpha, DirichletLabels, LabelSplit, Split
 
 from .dealing import CLIENTS, LEVELS, SCENARIOS, Made, Scenario, dealt, noisier_inputs
 
 ROUNDS, LOCAL = 20, LocalSGD(epochs=1, batch=20, lr=0.2)
+PATIENTS = LocalSGD(epochs=5, batch=16, lr=0.05)
 # Clients of less use, known before any training: the worse half, or all without the rare class.
 WORSE, DRAWN = tuple(range(CLIENTS // 2, CLIENTS)), ()
 BAD = {
@@ -37,6 +54,7 @@ BAD = {
 }
 SOURCE = "digits"
 ATTACKER = 2  # the client that attacks, in worlds with an attack
+VICTIM = 5  # the client whose update is copied, or whose score shall fall
 TWIN = "Dirichlet 0.5"  # the world of the attacks, but with honest clients only
 GRADED = "wrong labels"  # the world with variants of what the server sees
 
@@ -110,6 +128,10 @@ class World:
     rounds, local, metric  of every run: number of rounds, local training, metric of worth
     bad        ids of the clients known to be of less use; None: nothing is known; DRAWN: the
                corrupted clients of the seed's federation
+    version    of the bench that began with it; its files are in that version's folder
+    rule       how rounds and reference values are aggregated: one of ``recording.RULES``
+    counted    with an attack: whose scores count together; the first is the id without the attack
+    harmed     whether the attack succeeds if these scores fall
     """
 
     make: Scenario
@@ -125,6 +147,10 @@ class World:
     local: LocalSGD = LOCAL
     metric: Metric = "loss"
     bad: tuple[int, ...] | None = None
+    version: int = 1
+    rule: str = "mean"
+    counted: tuple[int, ...] = (ATTACKER,)
+    harmed: bool = False
 
     def made(self, seed: int) -> Made:
         """The federation and the model of a seed."""
@@ -198,6 +224,40 @@ def _attacked(attack: UpdateAttack, family: str = "attacks", beside: str = TWIN)
     return World(make, family, truth=None, beside=beside)
 
 
+def _knowing() -> Iterator[tuple[str, World]]:
+    """The attacks of version 2, in families by what the attacker must know."""
+    for family, attacks in KNOWING.items():
+        for name, attack in attacks.items():
+            yield f"attack: {name}", replace(_attacked(attack, family), version=2)
+    harm = _attacked(Against(VICTIM), "against another")
+    yield "attack: against another", replace(harm, version=2, counted=(VICTIM,), harmed=True)
+    names = World(_two_names, "two names", truth=None, clients=CLIENTS + 1)
+    yield "attack: two names", replace(names, version=2, counted=(ATTACKER, CLIENTS))
+
+
+def _two_names(source: str, seed: int) -> Made:
+    """The attacker shares its samples among two names; both train."""
+    fed, net = SCENARIOS[TWIN](source, seed)
+    return fed.under_names(ATTACKER), net
+
+
+def _ruled(family: str, rule: str) -> dict[str, World]:
+    """Scenarios of version 1 where the server aggregates by another rule."""
+    names = (TWIN, GRADED)
+    made = {f"{rule}: {name}": World(SCENARIOS[name], family, bad=BAD.get(name)) for name in names}
+    return {name: replace(world, version=2, rule=rule) for name, world in made.items()}
+
+
+def _hospitals(judge: str) -> World:
+    """Four real hospitals; one of them, or all, hold the samples of the server and of the test."""
+
+    def make(source: str, seed: int) -> Made:
+        fed = four_hospitals(judge, seed=seed).to(dtype=torch.float64)
+        return fed, mlp(fed.x.shape[1], 8, fed.classes)
+
+    return World(make, "four hospitals", clients=len(HOSPITALS), local=PATIENTS, version=2)
+
+
 def _crowd(clients: int, orders: int) -> dict[str, World]:
     """Many clients with few samples each; wrong labels rise from 0 to 70 % over the clients."""
     levels = [LEVELS[-1] * client / (clients - 1) for client in range(clients)]
@@ -233,6 +293,15 @@ ATTACKS: dict[str, UpdateAttack] = {
     "zero update": FreeRide(0.0),
     "noise": FreeRide(0.01),
 }
+KNOWING: dict[str, dict[str, UpdateAttack]] = {
+    "attacker sees the steps": {"noisy replay": NoisyReplay(), "L-BFGS step": PredictedStep()},
+    "attacker sees lengths": {
+        "replay at median length": AtMedianLength(Replay()),
+        "disguise": Disguise(),
+    },
+    "attacker sees an update": {"copied update": CopyOf(VICTIM)},
+    "withheld work": {"withheld work": Withhold(ROUNDS // 2 + 1)},
+}
 WORLDS: dict[str, World] = {
     **_standing("alike", "alike"),
     **_standing("sizes", "sizes"),
@@ -256,6 +325,11 @@ WORLDS: dict[str, World] = {
     "cnn: wrong labels": World(_convolved, "cnn", seeds=5, local=replace(LOCAL, lr=0.5), bad=WORSE),
     **_crowd(30, 32),
     **_crowd(100, 12),
+    **dict(_knowing()),
+    **_ruled("server momentum", "momentum"),
+    **_ruled("median", "median"),
+    "hospitals: all judge": _hospitals("all"),
+    **{f"hospitals: {judge} judges": _hospitals(judge) for judge in HOSPITALS},
 }
 FAMILIES = tuple(dict.fromkeys(world.family for world in WORLDS.values()))
 

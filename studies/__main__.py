@@ -15,6 +15,7 @@ from fedlab_mini.command import terminal
 from fedlab_mini.worlds.data import DataUnavailable
 
 from . import (
+    calls,
     check,
     confirm,
     disagree,
@@ -122,8 +123,8 @@ def main(words: Sequence[str] | None = None) -> None:
     writes = verbs.add_parser("pages", help="write what pages of the book show of stored rows")
     writes.add_argument("--check", action="store_true", help="only say what is out of date")
     bench = verbs.add_parser("bench", help="the bench's own files; see studies/leaderboard.py")
-    bench.add_argument("what", choices=["enter", "judge", "confirm", "foreign"])
-    bench.add_argument("where", nargs="*", help="enter: scenarios; else: a folder of values")
+    bench.add_argument("what", choices=["enter", "judge", "confirm", "calls", "foreign"])
+    bench.add_argument("where", nargs="*", help="enter: scenarios; others: folders of values")
     asked = parser.parse_args(words)
     try:
         answer(asked)
@@ -156,8 +157,10 @@ def answer(asked: argparse.Namespace) -> None:
         board.enter(asked.where or board.fb.WORLDS)
     elif asked.verb == "bench" and asked.what == "foreign":
         foreign.judge(Path(*asked.where))
+    elif asked.verb == "bench" and asked.what == "calls":
+        calls.write(map(Path, asked.where))
     elif asked.verb == "bench":
-        getattr(board, asked.what)(Path(*asked.where))
+        getattr(board, asked.what)([*map(Path, asked.where)])
     elif asked.verb == "run":
         for study in studies or every():
             stored = run(study, asked.seeds, asked.jobs, asked.again)

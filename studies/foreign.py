@@ -24,7 +24,7 @@ import fedlab_mini as fm
 from fedlab_bench.judging import Standing, over_seeds, place_of
 from fedlab_bench.measures import MEASURES, relative_error
 from fedlab_bench.recording import slug
-from fedlab_bench.truth import FOLDER, cells_of
+from fedlab_bench.truth import cells_of
 from fedlab_mini.gate.games import least_core
 from fedlab_mini.judge.evidence import interval
 from fedlab_mini.judge.metrics import kendall, spearman
@@ -34,7 +34,7 @@ from .items import ROOT
 
 PLACE = ROOT / "data" / "results" / "foreign"
 PROJECTS = ROOT / "examples" / "foreign" / "projects.toml"
-OURS = ROOT / "data" / "bench" / FOLDER / "submissions"
+OURS = ROOT / "data" / "bench" / "v1" / "submissions"
 JUDGED, RUNS, PUBLISHED = (PLACE / name for name in ("judged.csv", "runs.json", "published.csv"))
 # What the public seeds are stored of, so that anybody can judge again; and what the board shows.
 PUBLIC = ("sizes", "skew, even sizes")

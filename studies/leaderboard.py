@@ -1,19 +1,23 @@
 """The bench's files: the book's own scores, their results, and the computed parts of its page.
 
-    python -m studies bench enter           the book's scores into data/bench/*/submissions
+    python -m studies bench enter           the book's scores into data/bench/v2/submissions
     python -m studies bench judge FOLDER    judge all submissions; FOLDER: held-out values
     python -m studies bench confirm FOLDER  the book's scores on seeds that confirm claims
+    python -m studies bench calls FOLDERS   estimators on stored worths, by their calls
 
-First compute reference values: `python -m fedlab_bench truth --to FOLDER`, --seeds 100-109;
-to confirm: --seeds 300-309 and 400-409, and the scenarios that ``confirm`` asks for.
+First compute reference values: `python -m fedlab_bench truth --scenarios v2 --to FOLDER`, with
+--seeds 100-109, and in another folder 500-509. Files of version 1 are closed: a new submission
+with its scenarios goes to version 2, too.
 """
 
 from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +25,30 @@ import pandas
 import torch
 
 import fedlab_bench as fb
+import fedlab_mini as fm
 from fedlab_bench import compared
-from fedlab_bench.entering import watched
-from fedlab_bench.recording import recorded, slug
+from fedlab_bench.entering import scored, watched
+from fedlab_bench.recording import RECORDED, recorded, slug
 from fedlab_bench.show import leaderboard
-from fedlab_bench.truth import FOLDER, cells_of, manifest, owner_of, seeds_of, sha256
-from fedlab_bench.worlds import LOCAL, ROUNDS
+from fedlab_bench.submission import committed
+from fedlab_bench.truth import (
+    NEWEST,
+    cells_of,
+    folders,
+    game,
+    manifest,
+    read,
+    seeds_of,
+    sha256,
+)
+from fedlab_bench.worlds import ROUNDS, TWIN
 from fedlab_mini.keep.files import whole_file
+from fedlab_mini.streams import one_thread
 
-from . import bench_findings
+from . import bench_findings, calls
 from .items import ROOT
 
-PLACE = ROOT / "data" / "bench" / FOLDER
+PLACE = ROOT / "data" / "bench" / f"v{NEWEST}"
 SUBMISSIONS, JUDGED, MANIFEST = PLACE / "submissions", PLACE / "judged.csv", PLACE / "manifest.json"
 CONFIRMED = PLACE / "confirmed.csv"
 SHOWN = ("tau", "AUC", "rank gained", "pay gained")
@@ -41,11 +57,13 @@ DATED = ("date", "version")  # when a score was entered; it does not change if s
 # All coalitions of thirty clients cannot be evaluated; orderings of a hundred until they converge
 # can, but they take a quarter of an hour.
 MOST_CLIENTS = {
-    **dict.fromkeys(("Shapley", "Shapley, silent", "Banzhaf", "least core", "nucleolus"), 8),
-    **dict.fromkeys(("S-FedAvg's relevance", "ShapleyFL"), 8),
+    **dict.fromkeys(("Shapley", "Shapley, silent", "Banzhaf", "least core", "nucleolus"), 9),
+    **dict.fromkeys(("S-FedAvg's relevance", "ShapleyFL"), 9),
     "GTG-Shapley": 30,
 }
-KEYS = ["seed", "scenario", "method", "metric"]
+CELL = ["seed", "scenario"]
+KEYS = [*CELL, "method", "metric"]
+MEAN = bench_findings.BY_MEAN
 WORDS = {compared.SIZES: "sizes", compared.UPDATES: "updates", compared.BOTH: "updates, validation"}
 
 
@@ -68,25 +86,24 @@ def notes() -> dict[str, dict[str, str]]:
         count = watch.evaluated[row.name] / ROUNDS
         cost = f"{count:.0f} models a round" if count else "no model evaluated"
         said[row.name] = {"sees": WORDS[frozenset(row.sees)], "cost": cost, **today}
+    said[MEAN] = {"sees": "trainings", "cost": "256 training runs", **today}
     return said
 
 
 def enter(names: Iterable[str]) -> None:
-    """Compute the book's scores in every scenario, except those that a file already holds."""
+    """Compute the book's scores in scenarios of this version, except those that a file holds."""
     torch.set_num_threads(1)
-    said, scoring = notes(), methods()
+    said, scoring = notes(), {**methods(), MEAN: None}
     files = {name: SUBMISSIONS / f"{slug(name)}.csv" for name in scoring}
     held = {name: fb.read_submission(path) for name, path in files.items() if path.is_file()}
-    known = {name: dict(held[name].scores) if name in held else {} for name in files}
+    known = {name: dict(held[name].scores) if name in held else _of_before(name) for name in files}
     for name, one in held.items():
         said[name] |= {note: one.notes[note] for note in DATED if note in one.notes}
     places = {name: place for place, name in enumerate(fb.WORLDS)}
-    for name in names:
+    for name in _with_honest(names):
         cells = {(name, seed) for seed in seeds_of(fb.WORLDS[name], SEEDS)}
-        fit = _fitting(name)
-        missing = {score: scoring[score] for score in fit if not cells <= known[score].keys()}
-        for entered in fb.entered(missing, [name], SEEDS) if missing else []:
-            # Stored rows stay, also those of the scenario without the attack.
+        missing = [score for score in _fitting(name) if not cells <= known[score].keys()]
+        for entered in _entered(missing, sorted(cells)):
             known[entered.name] = {**entered.scores, **known[entered.name]}
         for score in missing:
             ordered = sorted(known[score], key=lambda cell: (places[cell[0]], cell[1]))
@@ -95,37 +112,74 @@ def enter(names: Iterable[str]) -> None:
         print(name, flush=True)
 
 
+def _of_before(name: str) -> dict[tuple[str, int], torch.Tensor]:
+    """What a score said of the scenario of the attacks in version 1, if it was there."""
+    path = folders()[0] / "submissions" / f"{slug(name)}.csv"
+    scores = fb.read_submission(path).scores if path.is_file() else {}
+    return {cell: values for cell, values in scores.items() if cell[0] == TWIN}
+
+
+def _with_honest(names: Iterable[str]) -> list[str]:
+    """Scenarios of this version; those without the attack come first."""
+    own = [name for name in names if fb.WORLDS[name].version == NEWEST]
+    beside = [fb.WORLDS[name].beside for name in own if fb.WORLDS[name].truth is None]
+    return list(dict.fromkeys([*beside, *own]))
+
+
+def _entered(scores: Iterable[str], cells: Iterable[tuple[str, int]]) -> list[fb.Submission]:
+    """What some scores say in some scenarios and seeds."""
+    asked, some = list(cells), {name: methods()[name] for name in scores if name != MEAN}
+    found = scored(some, asked) if some else []
+    if MEAN in scores:
+        values = {cell: by_the_mean(*cell) for cell in asked}
+        found.append(fb.Submission(values, {"name": MEAN}))
+    return found
+
+
+def by_the_mean(name: str, seed: int) -> torch.Tensor:
+    """Values [K] of a retraining by federated averaging, where the bench has another rule."""
+    return _by_the_mean(replace(fb.WORLDS[name], rule="mean", family=""), seed)
+
+
+@cache
+def _by_the_mean(world: fb.World, seed: int) -> torch.Tensor:
+    with one_thread():
+        return fm.exact(game(world, seed, RECORDED)).values
+
+
 def _fitting(scenario: str) -> list[str]:
     """The scores of a scenario, as far as they can be computed for so many clients."""
     world = fb.WORLDS[scenario]
     fit = [name for name in methods() if world.clients <= MOST_CLIENTS.get(name, 100)]
     # Only one family has a sentence about the mean cosine.
-    return [n for n in fit if n != bench_findings.MEAN or world.family == bench_findings.HARD]
+    fit = [n for n in fit if n != bench_findings.MEAN or world.family == bench_findings.HARD]
+    if world.version == NEWEST:
+        fit = [name for name in fit if name not in bench_findings.COSTLY]
+    return fit if world.rule == "mean" else [*fit, MEAN]
 
 
 def submissions() -> list[fb.Submission]:
-    """All committed submissions, by name."""
+    """All submissions of this version, by name."""
     return [fb.read_submission(path) for path in sorted(SUBMISSIONS.glob("*.csv"))]
 
 
-def judge(held_out: Path) -> None:
+def judge(held_out: Iterable[Path]) -> None:
     """Judge all submissions by all reference values, and write a manifest of all files."""
     before = manifest(PLACE)
     MANIFEST.unlink(missing_ok=True)  # the files that are frozen now count from here on
-    frozen = fb.Frozen(PLACE / "truth", held_out)
+    frozen = fb.Frozen(*(place / "truth" for place in folders()), *held_out)
     frame = _kept(fb.judge(submissions(), frozen))
     with whole_file(JUDGED) as part:
         frame.assign(value=frame.value.round(6)).to_csv(part, index=False)
-    files = [*sorted((PLACE / "truth").glob("*.npz")), *sorted((PLACE / "rounds").glob("*/*.npz"))]
+    files = sorted((PLACE / "truth").glob("*.npz"))
     known = {
         "version": fb.VERSION,
         "rounds of a training": ROUNDS,
-        "local training": repr(LOCAL),
         "torch": torch.__version__.partition("+")[0],
         "processor": torch.backends.cpu.get_cpu_capability(),
         "machine": platform.machine(),
         "files": {path.relative_to(PLACE).as_posix(): sha256(path) for path in files},
-        "held out": before.get("held out", {}) | _hashes(held_out),
+        "held out": before.get("held out", {}) | _hashes(*held_out),
         "confirming": before.get("confirming", {}),
         "rounds": dict(_digests(before.get("rounds", {}))),
     }
@@ -133,60 +187,70 @@ def judge(held_out: Path) -> None:
 
 
 def _kept(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """The rows, with the stored value if it differs only by rounding.
+    """The rows that no earlier version has, with the stored value if it differs by rounding only.
 
     Stored rows of scenarios and seeds without reference values here are kept, too.
     """
+    earlier = [place / JUDGED.name for place in folders() if place != PLACE]
+    keys = pandas.concat([pandas.read_csv(path) for path in earlier])[KEYS]
+    frame = _without(frame, keys)
     if not JUDGED.is_file():
         return frame
-    cells = set(zip(frame.scenario, frame.seed, strict=True))
     stored = pandas.read_csv(JUDGED)
-    unjudged = [cell not in cells for cell in zip(stored.scenario, stored.seed, strict=True)]
-    frame = pandas.concat([frame, stored[unjudged]], ignore_index=True)
+    frame = pandas.concat([frame, _without(stored, frame[CELL], CELL)], ignore_index=True)
     rows = pandas.MultiIndex.from_frame(frame[KEYS])
     before = stored.set_index(KEYS).value.reindex(rows).to_numpy()
     return frame.assign(value=frame.value.where(~(abs(frame.value - before) < 2e-6), before))
 
 
-def confirm(folder: Path) -> None:
-    """Compute the book's scores on unseen seeds, in the scenarios that the claims are about.
+def _without(
+    frame: pandas.DataFrame, others: pandas.DataFrame, keys: Sequence[str] = KEYS
+) -> pandas.DataFrame:
+    """The rows of a frame with other keys."""
+    known = pandas.MultiIndex.from_frame(others)
+    return frame[~pandas.MultiIndex.from_frame(frame[list(keys)]).isin(known)]
+
+
+def confirm(places: Iterable[Path]) -> None:
+    """Compute the book's scores on unseen seeds, in the scenarios of this version.
 
     Stored scores are not computed again, so that a block is looked at only once
     """
     torch.set_num_threads(1)
-    frozen = fb.Frozen(folder)
+    frozen = fb.Frozen(*places)
     stored = pandas.read_csv(CONFIRMED) if CONFIRMED.is_file() else pandas.DataFrame(columns=KEYS)
-    told = [(family, fb.CONFIRMING) for family in bench_findings.TOLD]
-    for family, block in [*told, *((family, fb.LATEST) for family in bench_findings.TOLD_ANEW)]:
-        names = [name for name, world in fb.WORLDS.items() if world.family == family]
-        cells = cells_of({name: fb.WORLDS[name] for name in names}, block)
-        there = set(zip(stored.method, stored.scenario, stored.seed, strict=True))
-        missing = {(score, *cell) for score in _fitting(names[0]) for cell in cells} - there
-        if not missing:
-            continue
-        seeds = sorted({seed for _, _, seed in missing})
-        if lacking := {str(owner_of(n)) for _, n, seed in missing if not frozen.knows(n, seed)}:
-            raise ValueError(f"{folder}: no reference values of seeds {seeds} of {sorted(lacking)}")
-        lacks = {score for score, _, _ in missing}
-        entering = {score: method for score, method in methods().items() if score in lacks}
-        frame = fb.judge(fb.entered(entering, names, seeds), frozen)
-        # An attack needs the scenario without it, which is in another family.
-        frame = frame[frame.scenario.isin(names)].assign(value=frame.value.round(6))
-        cell_of_row = zip(frame.method, frame.scenario, frame.seed, strict=True)
-        frame = frame[[one not in there for one in cell_of_row]]  # the ceiling may stand already
-        stored = pandas.concat([stored, frame], ignore_index=True)
+    names = _with_honest(fb.WORLDS)
+    worlds = {name: fb.WORLDS[name] for name in names if fb.WORLDS[name].version == NEWEST}
+    cells = cells_of(worlds, fb.CONFIRMING_2)
+    if lacking := {name for name, seed in cells if not frozen.knows(name, seed)}:
+        raise ValueError(f"{[*map(str, places)]}: no reference values of {sorted(lacking)}")
+    honest: dict[str, dict[tuple[str, int], torch.Tensor]] = {}
+    there = set(zip(stored.method, stored.scenario, strict=True))
+    for name in names:
+        own = cells_of({name: fb.WORLDS[name]}, fb.CONFIRMING_2)
+        missing = [score for score in _fitting(name) if (score, name) not in there]
+        for one in _entered(missing, own):
+            if name not in worlds:  # judged by nothing, but attacks are judged beside it
+                honest[one.name] = dict(one.scores)
+                continue
+            beside = honest[one.name] if fb.WORLDS[name].truth is None else {}
+            frame = fb.judge([replace(one, scores={**beside, **one.scores})], frozen)
+            frame = _without(frame, stored[KEYS]).query("scenario == @name")
+            stored = pandas.concat([stored, frame.assign(value=frame.value.round(6))])
         with whole_file(CONFIRMED) as part:
             stored.to_csv(part, index=False)
-        print(family, flush=True)
+        print(name, flush=True)
     known = {"confirming": {}, **manifest(PLACE)}
-    seeds_here = sorted({int(seed) for table in frozen.tables.values() for seed in table})
-    named = f"{seeds_here[0]}-{seeds_here[-1]}"
-    new = {f"{named}/{name}": digest for name, digest in _hashes(folder).items()}
-    _write_manifest(known | {"confirming": known["confirming"] | new})
+    _write_manifest(known | {"confirming": known["confirming"] | _hashes(*places)})
 
 
-def _hashes(folder: Path) -> dict[str, str]:
-    return {path.name: sha256(path) for path in sorted(folder.glob("*.npz"))}
+def _hashes(*places: Path) -> dict[str, str]:
+    """The hashes of reference values outside the repository, by file and seeds."""
+    found = {}
+    for path in (path for place in places for path in sorted(place.glob("*.npz"))):
+        seeds = sorted(map(int, read(path)))
+        found[f"{seeds[0]}-{seeds[-1]}/{path.name}"] = sha256(path)
+    return found
 
 
 def _write_manifest(known: dict[str, Any]) -> None:
@@ -196,7 +260,8 @@ def _write_manifest(known: dict[str, Any]) -> None:
 
 def _digests(known: dict[str, str]) -> Iterable[tuple[str, str]]:
     """The hash of every recording, public or held out; known ones are not recorded again."""
-    for name, world in fb.WORLDS.items():
+    for name in [name for name, world in fb.WORLDS.items() if world.version == NEWEST]:
+        world = fb.WORLDS[name]
         for seed in seeds_of(world, SEEDS):
             cell = f"{name}/{seed}"
             yield cell, known.get(cell) or recorded(world, seed).digest()
@@ -205,10 +270,10 @@ def _digests(known: dict[str, str]) -> Iterable[tuple[str, str]]:
 def parts() -> dict[str, str]:
     """The computed parts of the page, by name."""
     frame = fb.judged(fb.HELD_OUT)
-    said = {one.name: one.notes for one in submissions()}
+    said = committed()
     boards = {metric: leaderboard.fragment(frame, said, metric) for metric in SHOWN}
-    told = bench_findings.findings()
-    return {"scenarios": scenarios(), "findings": told, **boards, "script": leaderboard.SCRIPT}
+    told = {"findings": bench_findings.findings(), "calls": calls.curves()}
+    return {"scenarios": scenarios(), **told, **boards, "script": leaderboard.SCRIPT}
 
 
 def scenarios() -> str:
@@ -225,7 +290,9 @@ def scenarios() -> str:
 
 def _truth_in_words(world: fb.World) -> str:
     if world.truth is None:
-        return "what the attacker gains"
+        return "what its victim loses" if world.harmed else "what the attacker gains"
     if world.truth:
         return f"the reference values of *{world.truth}*"
-    return f"{world.sampled} orderings, twice" if world.sampled else "all 256 coalitions, twice"
+    if world.sampled:
+        return f"{world.sampled} orderings, twice"
+    return f"all {2**world.clients} coalitions, twice"

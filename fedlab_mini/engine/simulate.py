@@ -54,6 +54,7 @@ def simulate(
     theta: Tensor | None = None,
     last: bool = False,
     rule: Rule | None = None,
+    momentum: float = 0.0,
     cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> Tensor:
@@ -66,6 +67,7 @@ def simulate(
     last         evaluate the final models only
     rule         a function of a round's updates [m, P] and their clients' samples [m] that returns
                  the step [P], such as a median; by default their mean weighted by samples
+    momentum     in [0, 1): this share of a run's last step is added to the next (server momentum)
     cache        folder for finished blocks; a run that was killed continues from them
     n_jobs       number of processes, through joblib; each takes blocks of up to 32 runs (128 if
                  some client uses only a share of its data). None: one process, or what
@@ -79,13 +81,15 @@ def simulate(
     """
     theta = first_model(fed, net, seed) if theta is None else theta
     left_out.warn_unusable_data(fed)
-    simulation = Simulation(fed, net, theta, Shuffles(fed, local, seed), metric, on, last, rule)
+    shuffles = Shuffles(fed, local, seed)
+    simulation = Simulation(fed, net, theta, shuffles, metric, on, last, rule, momentum)
     blocks = participation.split(block_size(fed, net, theta, participation, local))
     folder = None
     if cache is not None:
         work = of_clients(fed, net, local, seed, written_to(fed))
         settings = ("simulate", work, theta, metric, on, last)
-        folder = Cache(cache, settings if rule is None else (*settings, rule))
+        # Only what is not the default, so that folders of before are still found.
+        folder = Cache(cache, (*settings, *(part for part in (rule, momentum) if part)))
     finished = [None if folder is None else folder.load(block) for block in blocks]
     found = {place: done for place, done in enumerate(finished) if done is not None}
     missing = [place for place in range(len(blocks)) if place not in found]
@@ -121,6 +125,7 @@ class Simulation:
     on: str
     last: bool
     rule: Rule | None = None
+    momentum: float = 0.0
 
     def run_block(self, participation: Tensor) -> dict[str, Tensor]:
         """All rounds of runs [b, T, K]: values [b, T], and which clients were left out [K]."""
@@ -155,6 +160,7 @@ class Block:
         # A rule needs all updates of a round at once, and so do attacks that look around.
         around = (attacker.looks_around for attacker in self.fed.attacks.values())
         self.rule, self.at_once = simulation.rule, simulation.rule is not None or any(around)
+        self.momentum = simulation.momentum
 
     def one_round(self, shares: Tensor, t: int) -> None:
         """Train all clients with a share [b, K] above 0; add each run's weighted mean update."""
@@ -183,7 +189,10 @@ class Block:
             steps.index_add_(0, runs.to(steps.device), weighted)
             samples.index_add_(0, runs, weights)
         # A run in which nobody sent anything has 0 samples and a step of 0.
-        self.last_steps = steps.div_(samples.clamp(min=1)[:, None].to(steps))
+        steps.div_(samples.clamp(min=1)[:, None].to(steps))
+        if self.momentum:  # adding 0 would change the sign of a zero
+            steps.add_(self.last_steps, alpha=self.momentum)
+        self.last_steps = steps
         self.thetas += self.last_steps
 
     def _sent(self, participants: Participants, t: int) -> Iterator[tuple[Tensor, Tensor]]:

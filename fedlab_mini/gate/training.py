@@ -25,6 +25,7 @@ from ..parse.checks import (
     distinct_ids,
     flag,
     instance,
+    number,
     processes,
     reals,
     shown,
@@ -107,6 +108,7 @@ simulate = gated(
     on=partial(choice, accepted=("validation", "test")),
     last=flag,
     rule=_rule,
+    momentum=partial(number, low=0, high=1, ends="[)"),
     n_jobs=processes,
     **common,
 )

@@ -63,7 +63,9 @@ def test_the_board_has_what_they_say_of_all_rounds() -> None:
     methods = {name: compared()[name] for name in STORED}
     submitted = {
         one.name: one
-        for one in map(fb.read_submission, sorted((truth.folder() / "submissions").glob("*.csv")))
+        for one in map(
+            fb.read_submission, sorted((truth.folders()[0] / "submissions").glob("*.csv"))
+        )
     }
     for one in fb.entered(methods, [SCENARIO], [SEED]):
         mine, stored = one.scores[SCENARIO, SEED], submitted[one.name].scores[SCENARIO, SEED]

@@ -117,6 +117,7 @@ ENGINE: Table = {
         "metric": METRIC,
         "on": ON,
         "theta": (zeros(2), full((NET.P,), INF)),
+        "momentum": (1, -0.1, NAN),
     },
 }
 

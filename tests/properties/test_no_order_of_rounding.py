@@ -40,7 +40,7 @@ def test_rounding_changes_no_measure(seed):
     assert fm.detection_auc(rough, bad) == fm.detection_auc(scores, bad)
     for measure in (fm.kendall, fm.spearman):
         assert measure(rough, truth) == measure(scores, truth)
-    assert outranked(rough) == outranked(scores)
+    assert outranked(rough, 2) == outranked(scores, 2)
     removed = torch.tensor([0, 2, 5])
     assert torch.equal(_present(rough, removed, seed), _present(scores, removed, seed))
     worth = numbers(2**9, seed=seed)

@@ -17,7 +17,9 @@ WIDER = "() => document.documentElement.scrollWidth - document.documentElement.c
 def test_a_board_reads_at_every_width_and_is_sorted_by_keyboard(tmp_path, open_page) -> None:
     """The page beside all scores of the book, as a stranger's command writes it."""
     path = tmp_path / "board.html"
-    command.main(["judge", str(truth.folder() / "submissions" / "size.csv"), "--page", str(path)])
+    command.main(
+        ["judge", str(truth.folders()[0] / "submissions" / "size.csv"), "--page", str(path)]
+    )
     page = open_page(path.as_uri())
     assert page.locator("table.leaderboard").count() == 5
     for scheme, width in (("light", DESK), ("dark", DESK), ("dark", PHONE), ("light", PHONE)):

@@ -115,6 +115,29 @@ def test_a_client_whose_data_or_updates_are_no_numbers_takes_no_part(make_fed, b
     close(got, fm.simulate(clean, net, without, metric="loss"))
 
 
+def test_momentum_adds_a_share_of_each_runs_own_last_step(make_fed):
+    """The models of three rounds, by hand: one round each, from the model before."""
+    fed, net, p = make_fed(SIZES), fm.mlp(6, 8, 3), shares(4, 3, 5)
+    got = fm.simulate(fed, net, p, metric="loss", momentum=0.9, seed=3)
+    assert torch.equal(
+        fm.simulate(fed, net, p, metric="loss", momentum=0.0),
+        fm.simulate(fed, net, p, metric="loss"),
+    )
+    everybody = torch.ones(1, 3, 5)
+    theta, last = net.init(3, dtype=fed.x.dtype), 0
+    losses = []
+    for t in (1, 2, 3):
+        updates = fm.local_updates(fed, net, theta, seed=3, t=t)
+        last = 0.9 * last + (fed.sizes.double() / fed.sizes.sum()).to(updates) @ updates
+        theta = theta + last
+        losses.append(net.evaluate(theta[None], *fed.validation, "loss")[0])
+    many = fm.simulate(fed, net, torch.cat([p, everybody]), metric="loss", momentum=0.9, seed=3)
+    close(many[-1], torch.stack(losses))
+    close(many[:-1], got)
+    with pytest.raises(ValueError, match=r"momentum: expected a number in \[0, 1\), got 1"):
+        fm.simulate(fed, net, p, momentum=1)
+
+
 # --- blocks and interruptions --------------------------------------------------------------------
 
 
