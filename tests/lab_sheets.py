@@ -63,7 +63,9 @@ def tokens(value):
         return [rf"""['"]{re.escape(value)}['"]"""]
     if not isinstance(value, (int, float)) or value in (0, 1):
         return []  # code, or too common to tell anything: `leaks` looks for the checks' lines
-    digits = {f"{value:g}", f"{value:.2f}", f"{value:.3f}", f"{value:.4f}", repr(value)}
+    digits = {repr(value)}
+    if isinstance(value, float):  # an id 3 is not said by the 3.00 of something else
+        digits |= {f"{value:g}", f"{value:.2f}", f"{value:.3f}", f"{value:.4f}"}
     exact = {d for d in digits if abs(float(d) - value) <= 1e-3 * abs(value)}
     return [rf"(?<![\w.]){re.escape(d)}(?!\w|\.\d)" for d in sorted(exact)]
 

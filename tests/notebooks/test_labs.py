@@ -125,8 +125,8 @@ def without_one(value, about):
 
 
 COLLECTED = {
-    "ordered": lambda value, about: other([*value], about),
-    "worths": lambda value, about: other([*value], about),
+    "ordered": lambda value, about: other([*listed(value)], about),
+    "worths": lambda value, about: other([*listed(value)], about),
     "table": other,
     "members": without_one,
     "member": lambda value, about: (int(value) + 1) % int(about[0]),
