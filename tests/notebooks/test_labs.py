@@ -88,6 +88,7 @@ def forms(value, asked):
         return [returning(form, x) for x in (value, wrong(value)) for form in (single, listed)]
     kind, *about = (asked.func.id, *map(ast.unparse, asked.args)) if asked_for(asked) else (asked,)
     if kind in COLLECTED:
+        value = listed(value)
         near = COLLECTED[kind](value, about)
         return [way(x) for x in (value, near) for way in ways(kind, value, about)]
     if isinstance(value, set) and all(isinstance(x, str) and len(x) == 1 for x in value):
@@ -125,8 +126,8 @@ def without_one(value, about):
 
 
 COLLECTED = {
-    "ordered": lambda value, about: other([*listed(value)], about),
-    "worths": lambda value, about: other([*listed(value)], about),
+    "ordered": lambda value, about: other([*value], about),
+    "worths": lambda value, about: other([*value], about),
     "table": other,
     "members": without_one,
     "member": lambda value, about: (int(value) + 1) % int(about[0]),
@@ -174,7 +175,9 @@ def single(value):
 
 
 def listed(value):
-    return value.tolist() if torch.is_tensor(value) else value
+    if torch.is_tensor(value):
+        return value.tolist()
+    return [listed(x) for x in value] if isinstance(value, list) else value
 
 
 def letters(value):
