@@ -23,7 +23,6 @@ ORDER = (  # whoever stands in a line may import from the lines above it
     ("show",),
     ("gate",),
     ("pay",),
-    ("pay",),
     ("command", "", "__main__"),  # the package itself, too, which names what is public
     ("fedlab_bench", "fedlab_flower"),
     ("studies",),
