@@ -55,6 +55,7 @@ def attacks_of(other: int, rounds: int) -> dict[str, UpdateAttack]:
     }
 
 
+NOISE = "noise, median length"
 FLIPS = {f"labels, {share:.0%} wrong": share for share in (0.1, 0.3, 0.7)}
 NAMES = {"two names, shared": "shared", "two names, copied": "copied"}
 DETECTORS: dict[str, Detector] = {
@@ -306,6 +307,7 @@ def control_rows(seed: int, *, rounds: int = 48) -> Iterator[Row]:
         this = Attacked(changed, net, AS_CLINICS, rounds)
         history, _ = this.trained(3 * seed + 2, rule=rule)
         yield scenario, "FedAvg", "accuracy", float(history.accuracy[-1])
+    yield from of_own_rows(seed)
     honest = fm.six_clinics(seed, fir_trains=True)
     inputs, labels = honest.validation
     kept = labels < 8
@@ -318,6 +320,24 @@ def control_rows(seed: int, *, rounds: int = 48) -> Iterator[Row]:
         told = this.named(fresh, fm.defences.ServersGradient(), seed)[1:].double().mean(0)
         for clinic, share in zip(honest.names, told.tolist(), strict=True):
             yield f"judged by {judge}, {clinic}", "server's gradient", "rounds named", share
+
+
+def of_own_rows(seed: int) -> Iterator[Row]:
+    """Is an attacker lifted by its own row in the mean with which its cosine is taken?"""
+    for split, attack in (("similar", "scale x5"), ("skewed", "scale x5"), ("skewed", NOISE)):
+        fed, net = SCENARIOS[SPLITS[split]]("digits", seed)
+        fed = fed.attacked({ATTACKER: attacks_of(OTHER, ROUNDS)[attack]})
+        this = Attacked(fed, net, LOCAL, ROUNDS, (ATTACKER,))
+        shares: dict[str, list[float]] = {"mean of all": [], "mean of the others": []}
+        for round in this.trained(seed)[1]:
+            total = round.updates.sum(0)
+            others = torch.cat([fm.cosines(row[None], total - row) for row in round.updates])
+            found = {"mean of all": fm.cosines(round.updates, total), "mean of the others": others}
+            for mean, cosines in found.items():
+                shares[mean].append(outscored(cosines, ATTACKER, this.honest))
+        for mean, single in shares.items():
+            place = (f"{split}: {attack}", f"cosine with the {mean}")
+            yield *place, "honest outscored, by round", sum(single) / len(single)
 
 
 STUDIES = (

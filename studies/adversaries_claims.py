@@ -33,8 +33,22 @@ ATTACKED = {  # as tables of detectors head them
     "replay, noisy": "noisy replay",
     "noise, median length": "noise",
     "scale x5": "boost",
+    "predicted step": "prediction",
     "copy": "copy",
     "two names, copied": "two names",
+}
+DRAWN_SCORES = (
+    *("mean cosine", "class cosine", "CGSV", "Shapley", "Shapley, silent", "leave one out"),
+)
+DRAWN_ATTACKS = {  # as the chapter's figure lists them
+    "nobody attacks": "nobody attacks",
+    "zeros": "zeros",
+    "noise, median length": "noise, median length",
+    "replay": "replay",
+    "predicted step": "prediction",
+    "replay, median length": "replay, median length",
+    "disguise": "disguise",
+    "scale x5": "boost",
 }
 ACCUSED, MEAN, SILENT = "honest accused", "mean cosine", "Shapley, silent"
 SPLITS = ("similar", "skewed")
@@ -89,6 +103,11 @@ OF_ATTACKS: dict[str, Claim] = {
         OUTSCORED, (SILENT, "skewed: replay, median length"), (SILENT, "skewed: replay"),
         above=0.05,
     ),
+    **{
+        f"longer, {score}, {split}": fools("replay, median length", score, split, above=bound)
+        for split, bound in (("similar", 0.65), ("skewed", 0.4))
+        for score in (SILENT, "leave one out")
+    },
     "prediction": says(
         "A predicted step ranks no higher than a replay by the silent Shapley value, skewed",
         OUTSCORED, (SILENT, "skewed: predicted step"), (SILENT, "skewed: replay"), below=0.05,
@@ -116,6 +135,8 @@ OF_ATTACKS: dict[str, Claim] = {
     "boost, leave one out": fools("scale x5", "leave one out", "similar", above=0.5),
     "boost, Shapley": fools("scale x5", "Shapley", "similar", below=0.35),
     "boost, silent, skewed": fools("scale x5", SILENT, "skewed", below=0.4),
+    "boost, mean, similar": fools("scale x5", MEAN, "similar", above=0.65),
+    "boost, mean, skewed": fools("scale x5", MEAN, "skewed", above=0.5),
     "disguise, class": fools("disguise", "class cosine", "skewed", above=0.3),
     "disguise, trust": fools("disguise", "trust cosine", "skewed", below=0.5),
     # Detectors.
@@ -128,6 +149,16 @@ OF_ATTACKS: dict[str, Claim] = {
     "disguised": says(
         "*Last step* does not name a disguise", "F1", LAST, at="skewed: disguise", below=0.35
     ),
+    "predicted": says(
+        "*Last step* does not name a predicted step",
+        "F1", LAST, at="skewed: predicted step", below=0.35,
+    ),
+    **{
+        f"boost, norms, {split}": says(
+            f"*Norms* names a boost, {split}", "F1", "norms", at=f"{split}: scale x5", above=bound
+        )
+        for split, bound in (("similar", 0.65), ("skewed", 0.4))
+    },
     "copies, both": says(
         "*Duplicates* names a copy, and its original as well",
         "F1", "duplicates", at="skewed: copy", above=0.4, below=0.8,
@@ -168,6 +199,14 @@ OF_CLINICS: dict[str, Claim] = {
     "busy, leave one out": says(
         "By leave-one-out it earns Fir less than by the mean cosine",
         SHARE, "leave one out", MEAN, "Fir: replay, Fir", below=-0.3,
+    ),
+    "busier than work, silent": says(
+        "By the silent Shapley value, too",
+        SHARE, (SILENT, "Fir: replay, Fir"), (SILENT, "Fir trains, Fir"), above=0.02,
+    ),
+    "noisier than work": says(
+        "By the mean cosine noise at the median length earns Fir more than honest work",
+        SHARE, (MEAN, "Fir: noise, median length, Fir"), (MEAN, "Fir trains, Fir"), above=0.03,
     ),
     "idle, mean": says(
         "Idle, Fir earns less than .1 by the mean cosine",
@@ -212,6 +251,13 @@ OF_CLINICS: dict[str, Claim] = {
     "Elm twice, CGSV": says(
         "By CGSV, too", GAINED, "CGSV", at="Elm twice, Elm", above=0.1
     ),
+    "Elm twice, duplicates": says(
+        "*Duplicates* names both of Elm's names", "F1", "duplicates", at="Elm twice", above=0.65
+    ),
+    "Alder as two, duplicates": says(
+        "*Duplicates* does not name both of Alder's names, or names others as well",
+        "F1", "duplicates", at="Alder as two", below=0.8,
+    ),
     "Alder as two, mean": says(
         "By the mean cosine a second name raises Alder's share",
         GAINED, MEAN, at="Alder as two, Alder", above=0.05,
@@ -245,6 +291,8 @@ OF_CLINICS: dict[str, Claim] = {
 }  # fmt: skip
 REPLAY, LONGER = ("FedAvg", "Fir: replay"), ("FedAvg", "Fir: replay, median length")
 WITHOUT = ("FedAvg", "without Fir")
+BY_ROUND = "honest outscored, by round"
+ALL, OTHERS = "cosine with the mean of all", "cosine with the mean of the others"
 OF_CONTROLS: dict[str, Claim] = {
     "idle costs": says(
         "With an idle Fir the model is less accurate than without Fir",
@@ -261,6 +309,17 @@ OF_CONTROLS: dict[str, Claim] = {
     "longer steps add": says(
         "So do steps that are a fifth longer, without Fir",
         "accuracy", ("FedAvg", "without Fir, longer steps"), WITHOUT, above=0.0,
+    ),
+    **{
+        f"own row, {split}": says(
+            f"A boost outscores fewer by the cosine with the mean of the others, {split}",
+            BY_ROUND, OTHERS, ALL, f"{split}: scale x5", below=-0.2,
+        )
+        for split in SPLITS
+    },
+    "own row, noise": says(
+        "Noise at the median length outscores as many by that cosine, within .15, skewed",
+        BY_ROUND, OTHERS, ALL, "skewed: noise, median length", above=-0.15, below=0.15,
     ),
     **{
         f"all digits, {clinic}": says(
