@@ -1,3 +1,3 @@
 """Version: the one place that states it; part of what a history says of its training."""
 
-__version__ = "2.0.0"
+__version__ = "3.0.0"
