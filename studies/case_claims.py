@@ -244,6 +244,7 @@ class Line:
     lesson           the first that shows it
     method, metric   whose stored values it draws
     claims           of the clinics, on which its verdict rests
+    attacked         of `adversaries_claims`, on which it rests where it speaks of a replay
     """
 
     lesson: int
@@ -253,6 +254,7 @@ class Line:
     costs: str
     verdict: str
     claims: tuple[str, ...]
+    attacked: tuple[str, ...] = ()
 
 
 BOARD = {
@@ -267,8 +269,8 @@ BOARD = {
     ),
     "Shapley value of rounds": Line(
         2, "Shapley, silent", SCORE, "updates, samples", "64 models a round",
-        "sees Cedar; blames Alder, the largest, in every round",
-        ("rounds blame Alder", "rounds need Cedar", "silent, Fir"),
+        "sees Cedar; blames Alder, the largest, in every round; pays a replay little",
+        ("rounds blame Alder", "rounds need Cedar", "silent, Fir"), ("busy, silent",),
     ),
     "alone, retrained": Line(
         3, ALONE, VALUE, "each clinic trained alone", "6 training runs",
@@ -282,8 +284,8 @@ BOARD = {
     ),
     "CGSV's weight": Line(
         4, "CGSV", SCORE, "updates", "6 cosines a round",
-        "finds Damson and Fir; nearly silences Cedar",
-        ("CGSV, Cedar", "CGSV, Damson", "CGSV, Fir", "CGSV, Birch"),
+        "finds Damson and Fir; nearly silences Cedar; pays a replay",
+        ("CGSV, Cedar", "CGSV, Damson", "CGSV, Fir", "CGSV, Birch"), ("busy, CGSV",),
     ),
     "F-RCCE, 768 rounds": Line(
         5, "F-RCCE", LONG, "updates, samples", "2 models a round, 768 rounds",
@@ -310,7 +312,8 @@ BOARD = {
     ),
     "class cosine": Line(
         10, "class cosine", SCORE, "updates", "6 cosines a round and class",
-        "finds Damson, and does not blame Cedar", ("class cosine, Damson",),
+        "finds Damson, does not blame Cedar; gives a replay over .3 of the pay",
+        ("class cosine, Damson",), ("busy, class",),
     ),
 }  # fmt: skip
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import studies
+from studies.adversaries_claims import broken
 from studies.case_claims import BOARD, CLINICS, OF_CLINICS, OF_HOSPITALS, board, failing
 
 CASES = {"clinics": OF_CLINICS, "hospitals": OF_HOSPITALS}
@@ -18,6 +19,8 @@ def clinics():
 def test_a_verdict_rests_on_claims_that_hold(clinics, name):
     assert BOARD[name].claims
     assert not failing(clinics, *BOARD[name].claims)
+    assert not broken(studies.results("adversaries-clinics"), *BOARD[name].attacked)
+    assert bool(BOARD[name].attacked) == ("replay" in BOARD[name].verdict)
 
 
 def test_a_claim_that_turns_is_named():
