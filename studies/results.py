@@ -361,12 +361,12 @@ class Results:
         return ", ".join(f"{word} {count}" for word, count in counts.items() if count) or "none"
 
     def judged(self) -> plots.Table:
-        """For each claim: its source, the paper's number, the measured value, the verdict."""
+        """For each claim: the verdict, the measured value, the paper's number, the source."""
         data = {}
         for sentence, entry in self.verdicts().items():
             item, could = entry.item, f" ({entry.could} detectable)" if entry.could else ""
             whose = {"paper": item.item or "paper", "book": "this book"}[item.source]
-            row = {"source": whose, "printed": str(item.printed), "measured": entry.measured}
-            data[sentence] = {**row, "verdict": entry.verdict + could}
+            row = {"verdict": entry.verdict + could, "measured": entry.measured}
+            data[sentence] = {**row, "printed": str(item.printed), "source": whose}
         caption = f"{self.study.item}: {self.whose}, mean and 95 % interval."
         return plots.table(data, rows="claim", caption=caption)
