@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..keep.files import whole_file
-from ..parse.checks import unread
 from ..worlds.data import DataUnavailable
 
 if TYPE_CHECKING:
@@ -124,8 +123,17 @@ def writable(
         place = path.absolute().parent
         if special or not (place.is_dir() and os.access(place, os.W_OK)):
             raise ValueError(f"{option}: expected a plain file in an existing folder, got {path}")
-        unread(option, path, taken)
+        if any(_same_file(path, other) for other in taken):
+            raise ValueError(f"{option}: expected a file of its own, got {path}, in another use")
         taken.append(path)
+
+
+def _same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    try:
+        # Not by name, because links, dots and capital letters give a file several names.
+        return os.path.samefile(one, other)
+    except OSError:  # one of them does not exist yet
+        return os.path.realpath(one) == os.path.realpath(other)
 
 
 def folder(option: str, path: Path | None) -> None:

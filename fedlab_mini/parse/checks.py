@@ -8,8 +8,8 @@ tensors. Used by every subpackage above.
 from __future__ import annotations
 
 import math
-import operator
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from torch import Tensor
 
 T = TypeVar("T")
 SHOWN = 80  # the most characters of a wrong value that a message quotes
+LARGEST = sys.float_info.max
 
 
 def shown(value: object) -> str:
@@ -45,23 +46,11 @@ def home(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.expanduser(path))
 
 
-def unread(
-    name: str, path: str | os.PathLike[str], others: Iterable[str | os.PathLike[str]]
-) -> None:
-    """Refuse to write to a file that has another use, even under another name."""
-    for other in others:
-        if _same_file(path, other):
-            raise ValueError(
-                f"{name}: expected a file of its own, got {path}, which has another use"
-            )
-
-
-def _same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    try:
-        # Not by name, because links, dots and capital letters give a file several names.
-        return os.path.samefile(one, other)
-    except OSError:  # one of them does not exist yet
-        return os.path.realpath(one) == os.path.realpath(other)
+def refusal(
+    name: str, expected: str, given: object, kind: type[Exception] = ValueError
+) -> Exception:
+    """The error to raise for a wrong argument, in the form that all messages have."""
+    return kind(f"{name}: expected {expected}, got {shown(given)}")
 
 
 def _scalar(value: Any) -> Any:
@@ -72,30 +61,22 @@ def _scalar(value: Any) -> Any:
 
 def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -> int:
     """A whole number in [low, high] of Python or NumPy, but not a bool."""
+    plain = _scalar(value)
+    # True is 1 in Python, but is hardly ever meant as a number.
+    is_whole = isinstance(plain, int) and not isinstance(plain, bool)
     # Python's integers are unlimited, but those of tensors end at 2^63 - 1.
     most = 2**63 - 1 if high is None else high
-    if type(value) is int and (low is None or low <= value <= most):
-        return value
-    limits = f" of {low}..{high}" if high is not None else f" of at least {low}"
-    limits = "" if low is None else limits
-    message = f"{name}: expected a whole number{limits}, got {shown(value)}"
-    value = _scalar(value)
-    # True is 1 in Python, but is hardly ever meant as a number.
-    if isinstance(value, bool | Tensor):
-        raise TypeError(message)
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(message) from None
-    if low is not None and not low <= number <= most:
-        raise ValueError(message)
-    return number
+    if is_whole and (low is None or low <= plain <= most):
+        return int(plain)
+    limits = f" of at least {low}" if high is None else f" of {low}..{high}"
+    expected = f"a whole number{'' if low is None else limits}"
+    raise refusal(name, expected, value, ValueError if is_whole else TypeError)
 
 
 def processes(name: str, value: Any) -> int | None:
     """A number of processes as joblib counts them, -1 for all; None: what joblib is set to."""
     if value is not None and whole(name, value, -1024, 1024) == 0:
-        raise ValueError(f"{name}: expected a number of processes, -1 for all, got 0")
+        raise refusal(name, "a number of processes, -1 for all", value)
     return value
 
 
@@ -103,53 +84,40 @@ def number(
     name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, ends: str = "[]"
 ) -> float:
     """A finite real number between low and high; ``ends`` "(]" excludes low and includes high."""
-
-    def message() -> str:
-        if low == -math.inf and high == math.inf:
-            expected = "a finite number"
-        elif high == math.inf:
-            bound = "above" if ends[0] == "(" else "of at least"
-            expected = f"a finite number {bound} {low:g}"
-        else:
-            expected = f"a number in {ends[0]}{low:g}, {high:g}{ends[1]}"
-        return f"{name}: expected {expected}, got {shown(value)}"
-
     plain = _scalar(value)
-    if not isinstance(plain, int | float | np.floating) or isinstance(plain, bool):
-        raise TypeError(message())
-    try:
-        real_number = float(plain)
-    except OverflowError:
-        raise ValueError(message()) from None
-    above_low = real_number > low if ends[0] == "(" else real_number >= low
-    below_high = real_number < high if ends[1] == ")" else real_number <= high
-    if not (math.isfinite(real_number) and above_low and below_high):
-        raise ValueError(message())
-    return real_number
+    is_number = isinstance(plain, int | float | np.floating) and not isinstance(plain, bool)
+    # An integer may be larger than any float; NaN lies in no range.
+    if (
+        is_number
+        and max(low, -LARGEST) <= plain <= min(high, LARGEST)
+        and not (plain == low and ends[0] == "(")
+        and not (plain == high and ends[1] == ")")
+    ):
+        return float(plain)
+    if low == -math.inf and high == math.inf:
+        expected = "a finite number"
+    elif high == math.inf:
+        expected = f"a finite number {'above' if ends[0] == '(' else 'of at least'} {low:g}"
+    else:
+        expected = f"a number in {ends[0]}{low:g}, {high:g}{ends[1]}"
+    raise refusal(name, expected, value, ValueError if is_number else TypeError)
 
 
 def span(low: Any, high: Any) -> tuple[float, float]:
     """The ends of a range, low below high; both may be infinite."""
-    ends = {"low": low, "high": high}
-    for name, end in ends.items():
-        message = f"{name}: expected a number, finite or not, got {shown(end)}"
-        if not isinstance(end, int | float | np.integer | np.floating) or isinstance(end, bool):
-            raise TypeError(message)
-        try:
-            ends[name] = float(end)
-        except OverflowError:
-            raise ValueError(message) from None
-        if math.isnan(ends[name]):
-            raise TypeError(message)
-    if ends["low"] >= ends["high"]:
-        raise ValueError(f"low: expected less than high={ends['high']:g}, got {ends['low']:g}")
-    return ends["low"], ends["high"]
+    low, high = (
+        end if isinstance(end, float) and math.isinf(end) else number(name, end)
+        for name, end in (("low", low), ("high", high))
+    )
+    if low >= high:
+        raise refusal("low", f"less than high={high:g}", low)
+    return low, high
 
 
 def flag(name: str, value: Any) -> bool:
     """True or False, of Python or NumPy."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name}: expected True or False, got {shown(value)}")
+        raise refusal(name, "True or False", value, TypeError)
     return bool(value)
 
 
@@ -159,21 +127,20 @@ def choice(name: str, value: Any, accepted: Sequence[str]) -> str:
         return str(value)
     *others, last = [f'"{word}"' for word in accepted]
     expected = f"{', '.join(others)} or {last}" if others else last
-    message = f"{name}: expected {expected}, got {shown(value)}"
-    raise (ValueError if isinstance(value, str) else TypeError)(message)
+    raise refusal(name, expected, value, ValueError if isinstance(value, str) else TypeError)
 
 
 def text(name: str, value: Any) -> str:
     """Any string."""
     if not isinstance(value, str):
-        raise TypeError(f"{name}: expected a text, got {shown(value)}")
+        raise refusal(name, "a text", value, TypeError)
     return str(value)
 
 
 def texts(name: str, value: Any) -> tuple[str, ...]:
     """A list or tuple of strings."""
     if not isinstance(value, list | tuple):
-        raise TypeError(f"{name}: expected a tuple of texts, got {shown(value)}")
+        raise refusal(name, "a tuple of texts", value, TypeError)
     return tuple(text(name, word) for word in value)
 
 
@@ -181,14 +148,14 @@ def device(name: str, value: Any) -> torch.device | None:
     """A device of this machine, by its name; None (keep the present device) stays None."""
     if value is None:
         return None
-    message = f'{name}: expected a device of this machine such as "cpu", got {shown(value)}'
+    expected = 'a device of this machine such as "cpu"'
     if not isinstance(value, str | torch.device):
-        raise TypeError(message)
+        raise refusal(name, expected, value, TypeError)
     try:
         # Only torch knows which devices this machine has.
         return torch.empty(0, device=value).device
     except (RuntimeError, AssertionError, NotImplementedError):
-        raise ValueError(message) from None
+        raise refusal(name, expected, value) from None
 
 
 def store(record: object, **checked: object) -> None:
@@ -200,16 +167,17 @@ def store(record: object, **checked: object) -> None:
 def instance(name: str, value: Any, kind: type[T], such_as: str) -> T:
     """An object of the class ``kind``; ``such_as`` tells in the message how to get one."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name}: expected {such_as}, got {shown(value)}")
+        raise refusal(name, such_as, value, TypeError)
     return value
 
 
 def floating(name: str, value: Any) -> torch.dtype:
     """A type in which the package computes: float32 or float64."""
-    if isinstance(value, torch.dtype) and value in (torch.float32, torch.float64):
+    is_type = isinstance(value, torch.dtype)
+    if is_type and value in (torch.float32, torch.float64):
         return value
-    kind = ValueError if isinstance(value, torch.dtype) else TypeError
-    raise kind(f"{name}: expected torch.float32 or torch.float64, got {shown(value)}")
+    kind = ValueError if is_type else TypeError
+    raise refusal(name, "torch.float32 or torch.float64", value, kind)
 
 
 def dims(shape: Sequence[int | str]) -> str:
@@ -230,31 +198,27 @@ def array(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
     else:
         tensor = _from_others(name, value, shape)
     if tensor.is_nested or tensor.is_meta or tensor.is_quantized or tensor.is_complex():
-        raise TypeError(_no_array(name, value, shape))
+        raise refusal(name, f"an array {dims(shape)}", value, TypeError)
     open_end = len(shape) > 0 and shape[-1] == "..."
     expected = shape[:-1] if open_end else shape
     fits = tensor.ndim >= len(expected) if open_end else tensor.ndim == len(expected)
     for have, want in zip(tensor.shape, expected, strict=False):
         fits = fits and (have >= 1 if isinstance(want, str) else have == want)
     if not fits:
-        raise ValueError(_no_array(name, value, shape))
+        raise refusal(name, f"an array {dims(shape)}", value)
     # Made dense after the check, because a wrong shape might not fit into memory.
     tensor = tensor if tensor.layout is torch.strided else tensor.to_dense()
     # A tensor from inference mode cannot be used in training outside of it.
     return tensor.clone() if tensor.is_inference() else tensor
 
 
-def _no_array(name: str, value: Any, shape: Sequence[int | str]) -> str:
-    return f"{name}: expected an array {dims(shape)}, got {shown(value)}"
-
-
 def _from_others(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
     """A tensor from a value that is not a tensor."""
-    message = _no_array(name, value, shape)
+    refused = refusal(name, f"an array {dims(shape)}", value, TypeError)
     if value is None or isinstance(value, str | bytes | dict | set):
-        raise TypeError(message)
+        raise refused
     if _masked(value):
-        raise TypeError(f"{message}, which hides values behind a mask")
+        raise TypeError(f"{refused}, which hides values behind a mask")
     try:
         if isinstance(value, list | tuple) and any(map(torch.is_tensor, value)):
             rows = [array(f"{name}[{i}]", row, ["..."]) for i, row in enumerate(value)]
@@ -270,10 +234,9 @@ def _from_others(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
         native = values.dtype.newbyteorder("=")
         return torch.from_numpy(np.require(values, native, ["C", "W"]))
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        pass
-    if isinstance(value, list | tuple) or hasattr(value, "shape"):
-        message += "; numpy.array(..., dtype=float), or =int, may read it"
-    raise TypeError(message)
+        holds = isinstance(value, list | tuple) or hasattr(value, "shape")
+        advice = "; numpy.array(..., dtype=float), or =int, may read it" if holds else ""
+        raise TypeError(f"{refused}{advice}") from None
 
 
 def _masked(value: Any) -> bool:
@@ -294,7 +257,7 @@ def reals(
     """Real numbers of a shape (see ``array``), floating-point: their own type, or ``dtype``."""
     tensor = array(name, value, shape)
     if tensor.dtype == torch.bool:
-        raise TypeError(f"{name}: expected numbers {dims(shape)}, got {shown(tensor)}")
+        raise refusal(name, f"numbers {dims(shape)}", tensor, TypeError)
     # Half precision is widened, because sums over many samples would lose digits.
     if not tensor.is_floating_point() or tensor.element_size() < 4:
         given, tensor = tensor, tensor.to(dtype or torch.float32)
@@ -327,8 +290,7 @@ def wholes(
     if smallest < low or largest > limit:
         open_end = high is None and largest <= limit
         limits = f"of at least {low}" if open_end else f"in {low}..{limit}"
-        given_range = f"{smallest}..{largest}"
-        raise ValueError(f"{name}: expected whole numbers {limits}, got {given_range}")
+        raise ValueError(f"{name}: expected whole numbers {limits}, got {smallest}..{largest}")
     return tensor
 
 
@@ -336,14 +298,13 @@ def distinct_ids(name: str, value: Any, clients: int) -> Tensor:
     """Distinct client ids in 0..clients-1, as int64 [m] on the CPU; m can be 0."""
     strange = isinstance(value, str | bytes | dict) or getattr(value, "is_nested", False)
     if strange or getattr(value, "ndim", 1) == 0 or not isinstance(value, Iterable):
-        raise TypeError(f"{name}: expected client ids, got {shown(value)}")
+        raise refusal(name, "client ids", value, TypeError)
     listed = value if isinstance(value, Tensor | np.ndarray) else list(value)
     if len(listed) == 0:
         return torch.empty(0, dtype=torch.long)
     client_ids = wholes(name, listed, ["m"]).cpu()
     if len(client_ids.unique()) != len(client_ids) or int(client_ids.max()) >= clients:
-        given = shown(client_ids.tolist())
-        raise ValueError(f"{name}: expected distinct client ids in 0..{clients - 1}, got {given}")
+        raise refusal(name, f"distinct client ids in 0..{clients - 1}", client_ids.tolist())
     return client_ids
 
 
@@ -361,8 +322,7 @@ def by_id(name: str, value: Any, ids: Iterable[Any]) -> Any:
     if own is None or own == wanted:
         return value
     if len(own) != len(wanted) or set(own) != set(wanted) or len(set(own)) < len(own):
-        expected = f"an index of the ids {shown(wanted)}"
-        raise ValueError(f"{name}: expected {expected}, got {shown(own)}")
+        raise refusal(name, f"an index of the ids {shown(wanted)}", own)
     return value.loc[wanted]
 
 
@@ -381,7 +341,7 @@ def in_columns(name: str, value: Any, columns: Sequence[Any]) -> Any:
     if own == list(columns) or not columns:
         return value
     if set(own) != set(columns) or len(set(own)) < len(own):
-        raise ValueError(f"{name}: expected the columns {shown(columns)}, got {shown(own)}")
+        raise refusal(name, f"the columns {shown(columns)}", own)
     return value[list(columns)]
 
 
