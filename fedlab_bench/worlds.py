@@ -25,6 +25,7 @@ from fedlab_mini.worlds.attacks import (
     CopyOf,
     Disguise,
     FreeRide,
+    Known,
     NoisyReplay,
     PredictedStep,
     Replay,
@@ -105,12 +106,13 @@ class predicted_step(UpdateAttack):
     source  a simple form of ACE [arXiv 2405.20975], which predicts the next global step
     """
 
-    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
+    looks_around = False
+
+    def sends(self, known: Known) -> Tensor:
         """See ``UpdateAttack``."""
-        steps = Replay()(updates, previous, generator)
-        lengths = torch.linalg.vector_norm(updates, dim=1, keepdim=True)
-        tiny = torch.finfo(steps.dtype).tiny  # zeros have no direction and stay zeros
-        return torch.nn.functional.normalize(steps, dim=1, eps=tiny) * lengths
+        tiny = torch.finfo(known.theta.dtype).tiny  # zeros have no direction and stay zeros
+        direction = torch.nn.functional.normalize(known.last_step, dim=0, eps=tiny)
+        return direction * known.update.norm()
 
 
 @dataclass(frozen=True)

@@ -233,10 +233,6 @@ def _promise(check: Check) -> Check:
     return public  # type: ignore[return-value]
 
 
-def _game(name: str, value: object) -> Game:
-    return instance(name, value, Game, "a Game")
-
-
 def _scores(name: str, value: object) -> Tensor:
     return reals(name, in_order(name, value), ["n"], dtype=torch.float64).cpu()
 
@@ -256,10 +252,10 @@ balance, shortfall = _promise(balance), _promise(shortfall)
 alone_or_better = _promise(alone_or_better)
 by_score = gated(by_score, scores=_scores, pot=number)
 floored, carried = gated(floored, values=_values_of), gated(carried, values=_months)
-rho_shapley = gated(rho_shapley, game=_game, rho=partial(number, low=0))
-largest_rho, core_gap = gated(largest_rho, game=_game), gated(core_gap, game=_game)
+rho_shapley = gated(rho_shapley, rho=partial(number, low=0))
+largest_rho, core_gap = gated(largest_rho), gated(core_gap)
 sparsified = gated(
     sparsified, update=partial(reals, shape=["P"]), share=partial(number, low=0, high=1)
 )
-under_names = gated(under_names, game=_game, player=_player, names=_names, work=_work)
-without = gated(without, game=_game, player=_player)
+under_names = gated(under_names, player=_player, names=_names, work=_work)
+without = gated(without, player=_player)

@@ -109,10 +109,12 @@ class Sends(UpdateAttack):
     def __init__(self, number: float, *, alternating: bool = False):
         self.number, self.alternating = number, alternating
 
-    def __call__(self, updates, previous, generator):
-        sent = torch.full_like(updates, self.number)
+    looks_around = False
+
+    def sends(self, known):
+        sent = torch.full_like(known.theta, self.number)
         if self.alternating:
-            sent[:, 1::2] *= -1
+            sent[1::2] *= -1
         return sent
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..engine.model import Model
 from ..engine.rounds import Message, Round, Server, State, Step, Strategy, copied
 from ..judge.own import is_guest
-from ..parse.checks import distinct_ids, instance, reals, shown, whole
+from ..parse.checks import distinct_ids, instance, reals, refusal, shown, whole
 
 # The tensors of a round that others read, too.
 PARTS = ("theta", "clients", "sizes", "updates", "missing")
@@ -27,7 +27,7 @@ PARTS = ("theta", "clients", "sizes", "updates", "missing")
 def a_strategy(name: str, value: Any) -> Strategy:
     """A strategy: the book's own as it is, a reader's within ``Answers``."""
     if isinstance(value, type) or not hasattr(value, "step"):
-        raise TypeError(f"{name}: expected one such as fm.FedAvg(), got {shown(value)}")
+        raise refusal(name, "one such as fm.FedAvg()", value, TypeError)
     return Answers(value) if is_guest(value) and not isinstance(value, Answers) else value
 
 
@@ -167,19 +167,14 @@ def changed(names: Sequence[str], before: tuple[int, ...], now: tuple[int, ...])
 
 def checked_state(name: str, state: Any, like: State | None = None) -> State:
     """The state that a strategy returned, checked: tensors by name, the names of ``like``."""
-    if not isinstance(state, dict):
-        raise TypeError(f"{name}: expected a dict of tensors, got {shown(state)}")
-    for part, value in state.items():
+    for part, value in instance(name, state, dict, "a dict of tensors").items():
         if not torch.is_tensor(value):
             raise TypeError(
                 f'{name}: expected a tensor as state["{part}"], got {shown(value)}; '
                 f"torch.tensor({shown(value)}) is one"
             )
     if like is not None and state.keys() != like.keys():
-        raise ValueError(
-            f"{name}: expected the state that init begins with ({', '.join(like)}), "
-            f"got {', '.join(state)}"
-        )
+        raise refusal(name, f"the state that init begins with, {list(like)}", list(state))
     return {part: value.detach() for part, value in state.items()}
 
 

@@ -12,7 +12,7 @@ import torch
 
 from ..engine import progress
 from ..judge.student import student
-from ..parse.checks import alongside, array, shown, whole
+from ..parse.checks import alongside, array, refusal, whole
 from ..streams import stream
 from .scoring import score
 
@@ -42,9 +42,7 @@ def score_intervals(
     if validation is None:
         raise ValueError("validation: expected samples (x, y) to draw from, got None")
     if isinstance(updates, Iterator):
-        raise TypeError(
-            f"updates: expected a list, which is read {draws + 1} times, got {shown(updates)}"
-        )
+        raise refusal("updates", f"a list, which is read {draws + 1} times", updates, TypeError)
     table = score(updates, validation=validation, **given)
     inputs = array("validation[0]", validation[0], ["N", "..."])
     labels = alongside("validation[1]", validation[1], validation[0])

@@ -76,9 +76,7 @@ def check_fits(net: Model, x: Tensor, classes: int) -> None:
             "numbers (classes=0); give another loss, fm.Model(module, loss=...)"
         )
     if classes and count != classes:
-        hint = ""
-        if count == classes - 1:
-            hint = "; are the classes counted from 0?"
+        hint = "; are the classes counted from 0?" if count == classes - 1 else ""
         if net.objective.given_loss is not None:
             hint += "; if the labels are no classes but numbers, give classes=0"
         raise ValueError(f"net: gives {count} outputs, but the data have {classes} classes{hint}")
@@ -90,8 +88,9 @@ def labels_for(net: Model, name: str, y: Any, x: Tensor, classes: int | None = N
     classes  how many there are, if that is known
     raises   ValueError also for a loss or metric that fails on them
     """
-    labels = labels_of(name, y, x, classes, numbers=net.objective.given_loss is not None)
-    if net.objective.given_loss is not None:
+    own_loss = net.objective.given_loss is not None
+    labels = labels_of(name, y, x, classes, numbers=own_loss)
+    if own_loss:
         check_objective(net, x, labels)
     return labels
 

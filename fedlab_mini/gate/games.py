@@ -19,7 +19,7 @@ from ..engine.model import Model
 from ..engine.outputs import quality, snapshot
 from ..games import closed_forms, game, sampling, shapley, training_games, values
 from ..games import kernel as kernels
-from ..games.game import MOST_ENUMERATED, Game
+from ..games.game import MOST_ENUMERATED
 from ..games.shapley import MOST_SAMPLES
 from ..parse.checks import (
     alongside,
@@ -28,17 +28,15 @@ from ..parse.checks import (
     in_order,
     instance,
     number,
-    processes,
     reals,
-    shown,
+    refusal,
     whole,
 )
-from ..parse.metric import Metric, check_metric
+from ..parse.metric import Metric
 from .fit import labels_for, output_count
-from .gated import Parsed, Parser, gated
-from .training import a_seed, starting_model
+from .gated import Parsed, gated
+from .training import starting_model
 
-a_game = partial(instance, kind=Game, such_as="a Game")
 a_model = partial(instance, kind=Model, such_as="fm.Model(module)")
 doubles = partial(reals, dtype=torch.float64)
 
@@ -74,7 +72,9 @@ def _round_arguments(
     updates = reals("updates", updates, ["m", net.P])
     y = alongside("y", y, x)
     x = reals("x", x, ["N", "..."])
-    theta, updates, x = _common_type(theta, updates, x)
+    # Copies of all three in the widest of their types.
+    widest = functools.reduce(torch.promote_types, (theta.dtype, updates.dtype, x.dtype))
+    theta, updates, x = (part.to(widest, copy=True) for part in (theta, updates, x))
     if not updates.square().sum(1).isfinite().all():
         largest, kind = float(updates.abs().max()), str(updates.dtype)[6:]
         raise ValueError(f"updates: got numbers up to {largest:.3g}, whose squares overflow {kind}")
@@ -84,19 +84,12 @@ def _round_arguments(
         players = len(updates)
         weights = reals("weights", weights, [players], dtype=theta.dtype).to(updates, copy=True)
         if not (weights > 0).all():
-            given = shown(weights.tolist())
-            raise ValueError(f"weights: expected {players} positive numbers, got {given}")
+            raise refusal("weights", f"{players} positive numbers", weights.tolist())
     return found | {"weights": weights}
 
 
-def _common_type(*tensors: Tensor) -> list[Tensor]:
-    """Copies of the tensors, all in the widest of their types."""
-    widest = functools.reduce(torch.promote_types, [tensor.dtype for tensor in tensors])
-    return [tensor.to(widest, copy=True) for tensor in tensors]
-
-
 def training_arguments(
-    fed: Any, net: Any, rounds: Any, local: Any, seed: int, metric: Metric, on: Any, **_: Any
+    fed: Any, net: Any, rounds: int, local: Any, seed: int, metric: Metric, on: str, **_: Any
 ) -> Parsed:
     """Check the arguments of training runs; return a copy of the model."""
     local = LocalSGD() if local is None else local
@@ -115,19 +108,10 @@ def _retraining_arguments(net: Model, fed: Any, **given: Any) -> Parsed:
 round_game = gated(
     training_games.round_game,
     _round_arguments,
-    metric=check_metric,
     absent=partial(choice, accepted=("left out", "silent")),
     net=a_model,
 )
-retraining_game = gated(
-    training_games.retraining_game,
-    _retraining_arguments,
-    metric=check_metric,
-    net=a_model,
-    rounds=whole,
-    seed=a_seed,
-    n_jobs=processes,
-)
+retraining_game = gated(training_games.retraining_game, _retraining_arguments, net=a_model)
 
 
 def _orderings_in_pairs(samples: Any, antithetic: bool, **_: Any) -> Parsed:
@@ -137,26 +121,15 @@ def _orderings_in_pairs(samples: Any, antithetic: bool, **_: Any) -> Parsed:
     return {"samples": samples}
 
 
-def _samples_or_none(name: str, value: Any) -> int | None:
-    return None if value is None else whole(name, value, 2, MOST_SAMPLES)
-
-
-orderings: dict[str, Parser] = {
-    "game": a_game,
-    "samples": partial(whole, high=MOST_SAMPLES),
-    "tolerance": partial(number, low=0),
-    "seed": a_seed,
-}
-exact = gated(shapley.exact, game=a_game)
-leave_one_out = gated(shapley.leave_one_out, game=a_game)
-alone = gated(shapley.alone, game=a_game)
-banzhaf = gated(shapley.banzhaf, game=a_game, samples=_samples_or_none, seed=a_seed)
-permutation = gated(
-    sampling.permutation, _orderings_in_pairs, game=a_game, antithetic=flag, seed=a_seed
-)
-truncated = gated(sampling.truncated, **orderings)
-guided = gated(sampling.guided, **orderings)
-kernel = gated(kernels.kernel, game=a_game, budget=partial(whole, low=4), seed=a_seed)
-least_core = gated(values.least_core, game=a_game)
-core_shortfall = gated(values.core_shortfall, game=a_game)
-nucleolus = gated(values.nucleolus, game=a_game)
+a_count, at_least_0 = partial(whole, high=MOST_SAMPLES), partial(number, low=0)
+exact = gated(shapley.exact)
+leave_one_out = gated(shapley.leave_one_out)
+alone = gated(shapley.alone)
+banzhaf = gated(shapley.banzhaf, samples=partial(whole, low=2, high=MOST_SAMPLES))
+permutation = gated(sampling.permutation, _orderings_in_pairs, antithetic=flag)
+truncated = gated(sampling.truncated, samples=a_count, tolerance=at_least_0)
+guided = gated(sampling.guided, samples=a_count, tolerance=at_least_0)
+kernel = gated(kernels.kernel, budget=partial(whole, low=4))
+least_core = gated(values.least_core)
+core_shortfall = gated(values.core_shortfall)
+nucleolus = gated(values.nucleolus)

@@ -11,11 +11,10 @@ import torch
 
 from ..judge import removal
 from ..judge.metrics import as_scores
-from ..parse.checks import by_id, instance, number, reals
-from ..parse.metric import check_metric
+from ..parse.checks import by_id, instance, number, reals, refusal
 from ..worlds.federation import Federation
 from .gated import Parsed, gated
-from .training import common, starting_model
+from .training import starting_model
 
 
 def _fractions(name: str, value: Any) -> list[float]:
@@ -27,16 +26,9 @@ def _removal_arguments(fed: Any, net: Any, scores: Any, **given: Any) -> Parsed:
     instance("fed", fed, Federation, "a Federation")
     scores = as_scores("scores", by_id("scores", scores, range(fed.clients)))
     if len(scores) != fed.clients:
-        wanted = f"one for each of {fed.clients} clients"
-        raise ValueError(f"scores: expected {wanted}, got {len(scores)}")
+        raise refusal("scores", f"one for each of {fed.clients} clients", len(scores))
     net, _ = starting_model(fed, net, given["rounds"], given["local"], given["seed"])
     return {"net": net, "scores": scores}
 
 
-removal_curves = gated(
-    removal.removal_curves,
-    _removal_arguments,
-    fractions=_fractions,
-    metric=check_metric,
-    **common,
-)
+removal_curves = gated(removal.removal_curves, _removal_arguments, fractions=_fractions)

@@ -20,11 +20,9 @@ from ..methods.fedccea import contribution_index as core_index
 from ..methods.fedccea import fedccea as core_fedccea
 from ..methods.fedccea import simulator as core_simulator
 from ..methods.sfedavg import class_relevance as core_relevance
-from ..parse.checks import array, choice, instance, number, processes, reals, whole
-from ..parse.metric import check_metric
+from ..parse.checks import array, choice, instance, reals, refusal, whole
 from .games import doubles, training_arguments
-from .gated import Parsed, Parser, gated
-from .training import a_seed
+from .gated import Parsed, gated
 
 
 def _cosines_arguments(updates: Any, step: Any) -> Parsed:
@@ -38,8 +36,7 @@ def _cosine_game_arguments(updates: Any, weights: Any) -> Parsed:
     if weights is not None:
         weights = doubles("weights", weights, [len(updates)]).to(updates.device)
         if (weights < 0).any():
-            lowest = float(weights.min())
-            raise ValueError(f"weights: expected numbers of at least 0, got {lowest:g}")
+            raise refusal("weights", "numbers of at least 0", float(weights.min()))
     return {"updates": updates, "weights": weights}
 
 
@@ -62,10 +59,6 @@ class_relevance = gated(core_relevance, history=_history_with_classes)
 
 def _by_client(name: str, value: Any) -> Tensor:
     return doubles(name, value, ["K"]).cpu()
-
-
-def _count_or_none(name: str, value: Any) -> int | None:
-    return None if value is None else whole(name, value)
 
 
 def _fedccea_arguments(steps: int | None, form: str, **given: Any) -> Parsed:
@@ -96,35 +89,14 @@ def _fit_arguments(used: Any, starts: int, **given: Any) -> Parsed:
     return measured | {"used": used}
 
 
-a_form = partial(choice, accepted=("linear", "hidden"))
-a_step_size = partial(number, low=0, high=1e3, ends="(]")
-simulated: dict[str, Parser] = {
-    "simulations": whole,
-    "rounds": whole,
-    "metric": check_metric,
-    "seed": a_seed,
-    "n_jobs": processes,
-}
 contribution_index = gated(core_index, v=_by_client)
-simulator = gated(core_simulator, training_arguments, **simulated)
-fedccea = gated(
-    core_fedccea,
-    _fedccea_arguments,
-    form=a_form,
-    steps=_count_or_none,
-    lr=a_step_size,
-    starts=whole,
-    **simulated,
-)
-settle = gated(core_settle, _settle_arguments, starts=whole, seed=a_seed)
+simulator = gated(core_simulator, training_arguments, simulations=whole)
+fedccea = gated(core_fedccea, _fedccea_arguments, simulations=whole, steps=whole)
+settle = gated(core_settle, _settle_arguments)
 fit_aam = gated(
     core_fit_aam,
     _fit_arguments,
-    form=a_form,
     steps=whole,
-    lr=a_step_size,
     start=partial(choice, accepted=("equal", "random")),
     every=whole,
-    starts=whole,
-    seed=a_seed,
 )

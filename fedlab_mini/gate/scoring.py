@@ -5,6 +5,7 @@ Nothing is trained. The page "Bring your own" shows it. Below: judge.watch, judg
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import warnings
@@ -23,7 +24,7 @@ from ..games.estimate import Estimate
 from ..games.game import Game
 from ..judge.registry import by_name, scoring
 from ..judge.watch import Watch
-from ..parse.checks import alongside, choice, home, instance, reals, shown
+from ..parse.checks import alongside, choice, home, instance, reals, refusal, shown
 from ..parse.ids import client_ids
 from ..parse.metric import Metric, check_metric
 from ..parse.records import all_clients, by_number, flat, in_order_of_rounds, opened
@@ -116,9 +117,7 @@ def score(
     choice("per", per, ("record", "round"))
     named_methods = by_name(methods, scoring())
     if "rounds" in named_methods:
-        raise ValueError(
-            'methods: expected names other than "rounds", which is a column of the table'
-        )
+        raise ValueError('methods: expected other names than "rounds", a column of the table')
     # Called now, so that a bad seed raises an error before the first round.
     stream(seed, "scores")
     if isinstance(updates, list | tuple):
@@ -126,7 +125,7 @@ def score(
     ids = all_clients(updates) if clients is None else client_ids("clients", clients)
     places = {client: row for row, client in enumerate(ids)}
     if len(places) != len(ids) or not ids:
-        raise ValueError(f"clients: expected distinct ids, at least one, got {shown(clients)}")
+        raise refusal("clients", "distinct ids, at least one", clients)
     server = Server(len(ids), classes, net, samples, seed)
     spare = len(named_methods) > 1 and validation is not None
     watch = Watch(named_methods, server, metric, spare=spare)
@@ -151,8 +150,11 @@ def score(
     for name, error in watch.failed.items():
         message = f"methods: {name} fails, so its column is empty: {error}"
         warnings.warn(message, stacklevel=2)
-    found = watch.scores(by_round=per == "round")
-    return _table(found | {"rounds": watch.present}, ids)
+    found = watch.scores(by_round=per == "round") | {"rounds": watch.present}
+    import pandas  # here, since it takes a second to import
+
+    columns = {name: values.numpy() for name, values in found.items()}
+    return pandas.DataFrame(columns, index=pandas.Index(ids, name="client"))
 
 
 def _warn_of_masks(this: Round, ids: Sequence[Hashable]) -> None:
@@ -164,7 +166,7 @@ def _warn_of_masks(this: Round, ids: Sequence[Hashable]) -> None:
 def masked(lengths: Tensor, names: Sequence[Hashable]) -> str:
     """Whose update is far longer than the median one, as by a mask or an attack; "" for nobody."""
     usual = lengths.median() if len(lengths) else 0
-    far = [name for name, length in zip(names, lengths, strict=True) if length > MASKED * usual]
+    far = list(itertools.compress(names, lengths > MASKED * usual))
     if not far or usual == 0:
         return ""
     return (
@@ -173,16 +175,9 @@ def masked(lengths: Tensor, names: Sequence[Hashable]) -> str:
     )
 
 
-def _table(scores: Mapping[str, Tensor], ids: Sequence[Hashable]) -> pandas.DataFrame:
-    import pandas  # here, since it takes a second to import
-
-    columns = {name: values.numpy() for name, values in scores.items()}
-    return pandas.DataFrame(columns, index=pandas.Index(ids, name="client"))
-
-
 def _samples(validation: Any, net: Model) -> tuple[Tensor, Tensor]:
     if not isinstance(validation, tuple | list) or len(validation) != 2:
-        raise TypeError(f"validation: expected a pair (x, y), got {shown(validation)}")
+        raise refusal("validation", "a pair (x, y)", validation, TypeError)
     inputs = reals("validation[0]", validation[0], ["N", "..."])
     given = alongside("validation[1]", validation[1], validation[0])
     labels = labels_for(net, "validation[1]", given, inputs, output_count(net, inputs))

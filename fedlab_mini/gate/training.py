@@ -19,28 +19,11 @@ from ..engine.history import History
 from ..engine.minibatches import LocalSGD
 from ..engine.model import Model
 from ..engine.outputs import quality, snapshot
-from ..parse.checks import (
-    array,
-    choice,
-    distinct_ids,
-    flag,
-    instance,
-    number,
-    processes,
-    reals,
-    shown,
-    whole,
-)
-from ..parse.metric import check_metric
+from ..parse.checks import array, distinct_ids, flag, instance, number, reals, shown, whole
 from ..worlds.federation import Federation
 from .answers import a_strategy, watching
 from .fit import check_fits, check_objective
-from .gated import Parsed, Parser, gated
-
-
-def a_local(name: str, value: Any) -> LocalSGD:
-    """Settings of local training; None: the default ones."""
-    return LocalSGD() if value is None else instance(name, value, LocalSGD, "fm.LocalSGD(...)")
+from .gated import Parsed, gated
 
 
 def _train_arguments(
@@ -77,8 +60,8 @@ def _simulate_arguments(
 class Ruled:
     """A reader's rule of aggregation, which gets copies and whose answer is checked."""
 
-    def __init__(self, given: many.Rule):
-        instance("rule", given, Callable, "a function of (updates, sizes)")  # type: ignore[arg-type]
+    def __init__(self, name: str, given: many.Rule):
+        instance(name, given, Callable, "a function of (updates, sizes)")  # type: ignore[arg-type]
         self.given = given
 
     def __call__(self, updates: Tensor, sizes: Tensor) -> Tensor:
@@ -89,28 +72,14 @@ class Ruled:
         return reals("rule", step, [updates.shape[1]]).to(updates)
 
 
-def _rule(name: str, value: Any) -> Any:
-    return None if value is None else Ruled(value)
-
-
-def _watch(name: str, value: Any) -> Any:
-    return None if value is None else watching(name, value)
-
-
-a_seed = partial(whole, low=None)
-common: dict[str, Parser] = {"local": a_local, "seed": a_seed}
-train = gated(one.train, _train_arguments, watch=_watch, **common)
-local_updates = gated(one.local_updates, _update_arguments, t=whole, **common)
+train = gated(one.train, _train_arguments, watch=watching)
+local_updates = gated(one.local_updates, _update_arguments, t=whole)
 simulate = gated(
     many.simulate,
     _simulate_arguments,
-    metric=check_metric,
-    on=partial(choice, accepted=("validation", "test")),
     last=flag,
-    rule=_rule,
+    rule=Ruled,
     momentum=partial(number, low=0, high=1, ends="[)"),
-    n_jobs=processes,
-    **common,
 )
 
 
@@ -148,9 +117,7 @@ def starting_model(
         return taken, start.theta.to(fed.x, copy=True)
     # The whole training run uses the type and the device of the data.
     if theta is not None:
-        return taken, reals("theta", theta, [taken.P], dtype=fed.x.dtype).to(
-            fed.x.device, copy=True
-        )
+        return taken, reals("theta", theta, [taken.P], dtype=fed.x.dtype).to(fed.x, copy=True)
     # A model that is a copy already comes from a training run that has warned.
     if not net._ours and taken is not net:
         warnings.warn(

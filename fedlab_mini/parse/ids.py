@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import unicodedata
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from .checks import shown
+from .checks import refusal, shown
 
 
 def client_ids(label: str, value: Any) -> list[Hashable]:
@@ -18,15 +19,12 @@ def client_ids(label: str, value: Any) -> list[Hashable]:
     # A text would give its letters, and a masked array would give values behind its mask.
     no_list = isinstance(value, str | bytes | np.ma.MaskedArray)
     if no_list or not (isinstance(value, Sequence) or getattr(value, "ndim", 0) == 1):
-        expected = "a list of ids, numbers or words"
-        raise TypeError(f"{label}: expected {expected}, got {shown(value)}")
+        raise refusal(label, "a list of ids, numbers or words", value, TypeError)
     # One by one, because NumPy turns a mix into words, and rounds large numbers.
     ids = [_client_id(label, one) for one in value]
-    seen: set[Hashable] = set()
-    for client in ids:
-        if client in seen:
+    for client, times in Counter(ids).items():
+        if times > 1:
             raise ValueError(f"{label}: the id {client!r} appears twice")
-        seen.add(client)
     told_apart(label, ids)
     return ids
 
@@ -56,8 +54,8 @@ def told_apart(label: str, ids: Iterable[Hashable]) -> None:
         form = _printed(str(client))
         other = forms.setdefault(form, client)
         if other != client:
-            both = f"{other!a} and {client!a}"
-            raise ValueError(f"{label}: {both} cannot be told apart; write one of them")
+            both = f"{other!a} and {client!a} cannot be told apart"
+            raise ValueError(f"{label}: {both}; write one of them")
 
 
 def _printed(name: str) -> str:

@@ -27,8 +27,8 @@ def check_metric(name: str, metric: Any) -> Metric:
     is_name = isinstance(metric, str)
     if metric in ("accuracy", "loss") if is_name else _is_function(metric):
         return metric
-    expected = f'{name}: expected "accuracy", "loss" or a function of (outputs, labels)'
-    raise (ValueError if is_name else TypeError)(f"{expected}, got {checks.shown(metric)}")
+    expected = '"accuracy", "loss" or a function of (outputs, labels)'
+    raise checks.refusal(name, expected, metric, ValueError if is_name else TypeError)
 
 
 def _is_function(value: Any) -> bool:
@@ -44,7 +44,7 @@ def check_function(name: str, function: Any) -> None:
         return
     if not _is_function(function):
         such_as = "a function of (outputs, labels), such as nn.MSELoss()"
-        raise TypeError(f"{name}: expected {such_as}, got {checks.shown(function)}")
+        raise checks.refusal(name, such_as, function, TypeError)
     if name == "loss" and isinstance(function, nn.Module) and list(function.parameters()):
         raise ValueError(
             "loss: has parameters of its own, but only those of the module are trained"
@@ -85,7 +85,10 @@ def refuse_misread(metric: Function, outputs: Tensor, y: Tensor) -> None:
 
     outputs, y  two samples, from which the metric learns shapes and types
     """
-    first = _first_argument(metric)
+    try:
+        first = next(iter(inspect.signature(metric).parameters), "")
+    except (TypeError, ValueError):  # a built-in function
+        first = ""
     if first in ("y_true", "true", "target", "targets", "labels"):
         raise ValueError(
             f"metric: is called with (outputs, labels), but its first argument is {first}; "
@@ -113,8 +116,7 @@ def number(metric: Function, outputs: Tensor, y: Tensor) -> float:
 
 def metric_values(metric: Function, outputs: Tensor, y: Tensor) -> Tensor:
     """The values of a function of (outputs, labels) for C models, [C] in float64, checked."""
-    ends = [0, -1]  # two samples
-    refuse_misread(metric, outputs[0, ends], y[ends])
+    refuse_misread(metric, outputs[0, [0, -1]], y[[0, -1]])
     values = [number(metric, of_model, y) for of_model in outputs]
     return torch.tensor(values, dtype=torch.float64, device=outputs.device)
 
@@ -132,13 +134,6 @@ def _fails(name: str, outputs: Tensor, y: Tensor, error: Exception) -> str:
     whole = "Long" in str(error) and y.is_floating_point()
     hint = "; classes=0 makes y floats: write y.long() in the function" if whole else ""
     return f"{name}: fails on {given}: {error}{hint}"
-
-
-def _first_argument(function: Function) -> str:
-    try:
-        return next(iter(inspect.signature(function).parameters))
-    except (TypeError, ValueError, StopIteration):  # no argument, or a built-in function
-        return ""
 
 
 def _refuse_unpaired(name: str, function: Function, outputs: Tensor, y: Tensor) -> None:

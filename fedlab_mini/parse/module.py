@@ -21,7 +21,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 
 from ..streams import other_chance
-from .checks import array, dims, reals, shown
+from .checks import array, dims, reals, refusal
 
 # (parameters, x [N, ...]) -> scores [N, classes].
 Scores = Callable[[list[Tensor], Tensor], Tensor]
@@ -96,7 +96,7 @@ def inputs_of(layers: tuple[tuple[int, int], ...] | None, x: Any) -> Tensor:
     """Samples [N, ...], checked; for a perceptron's layers, as many numbers as they have inputs."""
     found = with_gradient("x", x, ["N", "..."])
     if layers and found.numel() != len(found) * layers[0][0]:
-        raise ValueError(f"x: expected an array {dims(['N', layers[0][0]])}, got {shown(found)}")
+        raise refusal("x", f"an array {dims(['N', layers[0][0]])}", found)
     return found
 
 
@@ -110,7 +110,7 @@ def vectors(name: str, value: Any, P: int) -> Tensor:
     """Vectors [..., P] of parameters; a tensor keeps its gradient."""
     numbers = array(name, value, ["..."])
     if numbers.ndim == 0 or numbers.shape[-1] != P:
-        raise ValueError(f"{name}: expected an array [..., {P}], got {shown(numbers)}")
+        raise refusal(name, f"an array [..., {P}]", numbers)
     return value if torch.is_tensor(value) else numbers
 
 

@@ -6,6 +6,7 @@ An error names the record, its file, and the key. ``score`` says what a record h
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import re
@@ -20,7 +21,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .checks import array, by_id, dims, distinct_ids, home, ids_of, reals, shown, wholes
+from .checks import (
+    array,
+    by_id,
+    dims,
+    distinct_ids,
+    home,
+    ids_of,
+    reals,
+    refusal,
+    shown,
+    wholes,
+)
 from .ids import client_ids, told_apart
 
 KEYS = ("t", "theta", "updates", "models", "clients", "sizes")
@@ -68,6 +80,11 @@ class Record:
                 reason = "Python objects; write numpy.array(values.tolist())"
             raise ValueError(f"{self.label}: {key}: cannot be read ({reason})") from error
 
+    @property
+    def key(self) -> str:
+        """The key of the clients' rows."""
+        return "models" if "models" in self.fields else "updates"
+
     @cached_property
     def rows(self) -> Any:
         """The clients' updates or models: [m, P], or a list of m; [] if nobody replied."""
@@ -75,10 +92,8 @@ class Record:
             listed = ", ".join(KEYS)
             raise ValueError(f"{self.label}: unknown keys {shown(unknown)}; known are {listed}")
         if ("updates" in self.fields) == ("models" in self.fields):
-            present = list(self.fields)
-            raise ValueError(f"{self.label}: expected either updates or models, got {present}")
-        key = "updates" if "updates" in self.fields else "models"
-        rows, label = self.value(key), f"{self.label}: {key}"
+            raise refusal(self.label, "either updates or models", list(self.fields))
+        rows, label = self.value(self.key), f"{self.label}: {self.key}"
         if isinstance(rows, Mapping):
             if rows and all(isinstance(row, Mapping) for row in rows.values()):
                 expected = "a list of the clients' state dicts, their ids under clients"
@@ -86,7 +101,7 @@ class Record:
             return _row_by_row(label, rows)
         in_order_of_parameters(label, rows)
         if isinstance(rows, list | tuple):
-            if any(isinstance(row, Mapping) and key in row for row in rows):
+            if any(isinstance(row, Mapping) and self.key in row for row in rows):
                 raise ValueError(f"{label}: holds whole rounds; give one record a round")
             return rows
         nobody = getattr(rows, "shape", ())[:1] == (0,)
@@ -94,16 +109,13 @@ class Record:
 
     def ids(self) -> list[Hashable]:
         """The ids of the clients' rows, as Python's numbers and words."""
-        key = "updates" if "updates" in self.fields else "models"
-        own: Any = self.fields.get(key)
-        index = client_ids(f"{self.label}: {key}", own.index) if named(own) else None
+        own: Any = self.fields.get(self.key)
+        index = client_ids(f"{self.label}: {self.key}", own.index) if named(own) else None
         if "clients" not in self.fields:
             return list(range(len(self.rows))) if index is None else index
         ids = client_ids(f"{self.label}: clients", self.value("clients"))
         if index not in (None, ids):
-            raise ValueError(
-                f"{self.label}: clients: got {shown(ids)}, but the index of {key} is {shown(index)}"
-            )
+            raise refusal(f"{self.label}: clients", f"the index of {self.key}, {shown(index)}", ids)
         return ids
 
     def number(self, last: int) -> int:
@@ -139,16 +151,14 @@ class Record:
         """The rows of round ``t``, with ids as table rows; unusable updates count as missing."""
         client_names, count = self.ids(), len(self.rows)
         if len(client_names) != count:
-            raise ValueError(
-                f"{self.label}: clients: expected {count} ids, one a row, got {len(client_names)}"
-            )
+            expected = f"{count} ids, one a row"
+            raise refusal(f"{self.label}: clients", expected, len(client_names))
         if unknown := [client for client in client_names if client not in places]:
             raise ValueError(f"{self.label}: {shown(unknown)} are not among the clients named")
         named_places = [places[client] for client in client_names]
         clients = distinct_ids(f"{self.label}: clients", named_places, len(places))
-        label = f"{self.label}: {'models' if 'models' in self.fields else 'updates'}"
-        updates = parameter_rows(net, label, self.rows).to(theta)
-        if "models" in self.fields:
+        updates = parameter_rows(net, f"{self.label}: {self.key}", self.rows).to(theta)
+        if self.key == "models":
             updates = updates - theta
         sizes = self.value("sizes") if "sizes" in self.fields else [1] * count
         # A column with client ids is put into the order of the rows.
@@ -161,12 +171,9 @@ class Record:
         if not math.isfinite(numbers @ numbers):
             usable = updates.square().sum(1).isfinite().cpu()
         if not usable.all():
-            usable_clients = zip(client_names, usable.tolist(), strict=True)
-            broken = [client for client, is_usable in usable_clients if not is_usable]
-            message = (
-                f"round {t}: the update of {shown(broken)} is not finite, or its square is not"
-            )
-            warnings.warn(f"{message}; left out", stacklevel=3)
+            broken = list(itertools.compress(client_names, ~usable))
+            told = f"the update of {shown(broken)} is not finite, or its square is not; left out"
+            warnings.warn(f"round {t}: {told}", stacklevel=3)
             # Selecting rows copies all of them, so it is done only if necessary.
             updates = updates[usable.to(updates.device)]
         return Rows(clients[usable], sizes[usable], updates, clients[~usable])
@@ -219,11 +226,7 @@ def opened(record: Any, place: int) -> Iterator[Record]:
     elif isinstance(record, Mapping):
         yield Record(label, record)
     elif isinstance(record, tuple):
-        raise TypeError(
-            f"{label}: expected a mapping, such as {{'theta': ..., 'updates': ...}}, got a tuple"
-        )
-    elif hasattr(record, "columns"):  # a frame; its index may name the clients
-        yield Record(label, {"updates": record})
+        raise refusal(label, "a mapping, such as {'theta': ..., 'updates': ...}", record, TypeError)
     else:
         yield Record(label, {"updates": record})
 
@@ -263,23 +266,17 @@ def by_number(column: Any) -> list[Any]:
 
 def all_clients(updates: Iterable[Any]) -> list[Hashable]:
     """All ids of the records: numbers in increasing order, names in order of appearance."""
-    try:
-        read_once = iter(updates) is updates
-    except TypeError:
-        read_once = None
-    if read_once is None or isinstance(updates, Mapping | str | bytes):
-        raise TypeError(f"updates: expected one record a round, got {shown(updates)}")
-    if read_once:
+    if isinstance(updates, Iterator):
         raise TypeError("clients: this iterator is read only once; name all clients, clients=[...]")
+    if not np.iterable(updates) or isinstance(updates, Mapping | str | bytes):
+        raise refusal("updates", "one record a round", updates, TypeError)
     seen: dict[Hashable, None] = {}
-    position = -1
     for position, entry in enumerate(updates):
         with opened(entry, position) as record:
             seen.update(dict.fromkeys(record.ids()))
             told_apart(f"{record.label}: clients", seen)
     if not seen:
-        silent = "a round in which somebody replied" if position >= 0 else "a round"
-        raise ValueError(f"updates: expected {silent}, got no rounds")
+        raise ValueError("updates: expected a round in which somebody replied, got no rounds")
     # Numbers are sorted; names keep the order in which they appeared.
     only_numbers = all(isinstance(client, int) for client in seen)
     return sorted(seen) if only_numbers else list(seen)  # type: ignore[type-var]
@@ -295,42 +292,29 @@ def flat(net: Parameters, label: str, value: Any) -> Tensor:
         value = value.state_dict()
     if isinstance(value, list | tuple) and len(value) != len(net.shapes):
         held = net.module.state_dict()
-        own, given = (
-            [tuple(getattr(one, "shape", ())) for one in arrays]
-            for arrays in (held.values(), value)
-        )
-        if own == given:
+        if list(map(np.shape, held.values())) == [getattr(one, "shape", ()) for one in value]:
             value = dict(zip(held, value, strict=True))
     if isinstance(value, Mapping):
         if lacking := [parameter for parameter in net.shapes if parameter not in value]:
-            advice = (
-                "; freeze those that do not travel, parameter.requires_grad_(False), and "
-                "call fm.Model(module) then"
-            )
-            raise ValueError(
-                f"{label}: lacks the parameters {', '.join(lacking)}, has "
-                f"{shown([*value])}{advice if len(lacking) < len(net.shapes) else ''}"
-            )
-        known = {*net.shapes, *net.module.state_dict()}
-        if strangers := [
-            name for name in value if name not in known and not name.endswith(STATISTICS)
-        ]:
-            raise ValueError(
-                f"{label}: holds {shown(strangers)}, which net has not; give the module that "
-                "was trained"
-            )
+            advice = ""
+            if len(lacking) < len(net.shapes):
+                advice = "; freeze those that do not travel, parameter.requires_grad_(False), "
+                advice += "and call fm.Model(module) then"
+            has = f"has {shown([*value])}{advice}"
+            raise ValueError(f"{label}: lacks the parameters {', '.join(lacking)}, {has}")
+        unknown = value.keys() - net.shapes.keys() - net.module.state_dict().keys()
+        if strangers := [name for name in unknown if not name.endswith(STATISTICS)]:
+            told = f"{shown(sorted(strangers))}, which net has not"
+            raise ValueError(f"{label}: holds {told}; give the module that was trained")
         arrays = [value[parameter] for parameter in net.shapes]
     elif isinstance(value, list | tuple) and not all(map(_is_number, value)):
         arrays = list(value)
     else:
         return _parameters(label, value, [net.P])
     if len(arrays) != len(net.shapes):
-        shapes = [f"{parameter} {dims(shape)}" for parameter, shape in net.shapes.items()]
-        wanted = ", ".join(shapes)
-        raise ValueError(
-            f"{label}: expected {len(net.shapes)} arrays, {wanted}, or all of "
-            f"module.state_dict() in its order, got {len(arrays)}"
-        )
+        shapes = (f"{parameter} {dims(shape)}" for parameter, shape in net.shapes.items())
+        wanted = f"{len(net.shapes)} arrays, {', '.join(shapes)}"
+        raise refusal(label, f"{wanted}, or all of module.state_dict() in its order", len(arrays))
     parameters = [
         _parameters(f"{label}: {parameter}", array, shape).flatten()
         for (parameter, shape), array in zip(net.shapes.items(), arrays, strict=True)
@@ -354,8 +338,7 @@ def _row_by_row(label: str, stacks: Mapping[str, Any]) -> list[dict[str, Tensor]
     arrays = {name: array(f"{label}: {name}", stack, ["..."]) for name, stack in stacks.items()}
     shapes = {name: list(rows.shape) for name, rows in arrays.items()}
     if [] in shapes.values() or len({shape[0] for shape in shapes.values()}) > 1:
-        expected = "as many rows [m, ...] of each parameter"
-        raise ValueError(f"{label}: expected {expected}, got {shown(shapes)}")
+        raise refusal(label, "as many rows [m, ...] of each parameter", shapes)
     return [dict(zip(arrays, row, strict=True)) for row in zip(*arrays.values(), strict=True)]
 
 

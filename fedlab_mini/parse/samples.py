@@ -28,7 +28,7 @@ def samples_of(
 ) -> Samples:
     """A checked pair: x [n, ...] floating, y [n] in 0..classes-1, or [n, ...] of x's type."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise TypeError(f"{name}: expected a pair of arrays (x, y), got {checks.shown(pair)}")
+        raise checks.refusal(name, "a pair of arrays (x, y)", pair, TypeError)
     given = checks.in_columns(f"{name}: x", pair[0], columns)
     x = checks.reals(f"{name}: x", given, ["n", "d", "..."], finite=finite)
     y = _labels(f"{name}: y", checks.alongside(f"{name}: y", pair[1], given), x, classes)

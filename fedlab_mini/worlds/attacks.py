@@ -64,26 +64,16 @@ class Known:
 
 
 class UpdateAttack(Settings):
-    """What a client sends instead of its update: ``attack(updates, previous, generator)``.
+    """What a client sends instead of its update; an attack of your own says it in ``sends``.
 
-    updates [m, P]   the honest updates, one row per attacking client
-    previous         the server's last step, theta_t - theta_(t-1): [P] or [m, P]; None in round 1
-    returns [m, P]   what the clients send; ``updates`` does not change
-
-    An attack that needs more than its own update and the last step overrides ``sends``.
+    looks_around  whether it may read more than its own update, its data and the last step
     """
 
-    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} does not say what it sends")
+    looks_around = True
 
     def sends(self, known: Known) -> Tensor:
-        """What the client sends in a round, [P]."""
-        return self(known.update[None], known.last_step[None], known.generator)[0]
-
-    @property
-    def looks_around(self) -> bool:
-        """Whether the attack may read more than its own update and the last step."""
-        return type(self).sends is not UpdateAttack.sends
+        """What the client sends in a round, [P]; ``known.updates`` does not change."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what it sends")
 
     def sent(self, known: Known) -> Tensor:
         """What ``sends`` returns, checked: numbers [P], as the updates are."""
@@ -99,66 +89,59 @@ class UpdateAttack(Settings):
 class SignFlip(UpdateAttack):
     """Sends the reversed update: ``-strength * update``."""
 
+    looks_around = False
     strength: Positive = 1.0
 
-    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
-        return -self.strength * _matrix(updates)
+    def sends(self, known: Known) -> Tensor:
+        return -self.strength * known.update
 
 
 @dataclass(frozen=True)
 class FreeRide(UpdateAttack):
     """Trains nothing: sends Gaussian noise, of standard deviation ``noise`` in every parameter."""
 
+    looks_around = False
     noise: NotNegative = 1e-3
 
-    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
-        checks.instance("generator", generator, Generator, "a torch.Generator")
-        return (self.noise * _noise(_matrix(updates), generator)).to(updates)
+    def sends(self, known: Known) -> Tensor:
+        return _noise(known, self.noise)
 
 
 @dataclass(frozen=True)
 class Scale(UpdateAttack):
     """Sends ``factor * update``: a large factor boosts the update, a small factor hides it."""
 
+    looks_around = False
     factor: float
 
-    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
-        return self.factor * _matrix(updates)
+    def sends(self, known: Known) -> Tensor:
+        return self.factor * known.update
 
 
 @dataclass(frozen=True)
 class Replay(UpdateAttack):
     """Trains nothing: sends the server's last step back; zeros in round 1."""
 
-    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
-        updates = _matrix(updates)
-        if previous is None:
-            return torch.zeros_like(updates)
-        last_step = checks.reals("previous", previous, ["..."], finite=False).to(updates)
-        vector, matrix = updates.shape[1:], updates.shape
-        # One step for all rows, or one per row if several runs are trained at once.
-        if last_step.shape not in (vector, matrix):
-            expected = f"{checks.dims(vector)} or {checks.dims(matrix)}"
-            got = checks.dims(last_step.shape)
-            raise ValueError(f"previous: expected shape {expected}, got {got}")
-        # Rows of an expanded tensor share memory, so a clone is needed before a row is changed.
-        return last_step.expand_as(updates).clone()
+    looks_around = False
+
+    def sends(self, known: Known) -> Tensor:
+        return known.last_step
 
 
 @dataclass(frozen=True)
-class NoisyReplay(Replay):
+class NoisyReplay(UpdateAttack):
     """Trains nothing: sends the server's last step with Gaussian noise in every parameter.
 
     noise   standard deviation of the noise, as a share of the step's root mean square
     source  "advanced delta weights" [Lin et al. 2019]
     """
 
+    looks_around = False
     noise: NotNegative = 0.1
 
-    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
-        step = super().__call__(updates, previous, generator)
-        size = step.norm(dim=1, keepdim=True) / step.shape[1] ** 0.5
-        return step + (self.noise * _noise(step, generator)).to(step) * size
+    def sends(self, known: Known) -> Tensor:
+        size = known.last_step.norm() / len(known.last_step) ** 0.5
+        return known.last_step + _noise(known, self.noise) * size
 
 
 # --- attacks that see more than their own update and the last step -------------------------------
@@ -192,8 +175,7 @@ class Disguise(UpdateAttack):
     """
 
     def sends(self, known: Known) -> Tensor:
-        others = known.others
-        noise = _noise(known.theta, known.generator).to(known.theta)
+        others, noise = known.others, _noise(known)
         if not known.last_step.any() or not len(others):  # round 1: nothing to compare with
             return known.usual_length * noise / noise.norm()
         step = known.last_step / known.last_step.norm()
@@ -243,8 +225,8 @@ class Against(UpdateAttack):
 class Withhold(UpdateAttack):
     """Takes part from the first round on, but sends zeros before round ``until``."""
 
-    until: Count
     looks_around = False
+    until: Count
 
     def sends(self, known: Known) -> Tensor:
         return known.update if known.t >= self.until else torch.zeros_like(known.update)
@@ -300,10 +282,7 @@ def _times_hessian(models: Tensor, slopes: Tensor, vector: Tensor) -> Tensor:
     return (first * vector - ends.T @ torch.linalg.lstsq(middle, ends @ vector).solution).to(dtype)
 
 
-def _noise(like: Tensor, generator: Generator) -> Tensor:
-    """Gaussian noise in double precision, the same in every type and on every device."""
-    return torch.randn(like.shape, generator=generator, dtype=torch.float64)
-
-
-def _matrix(updates: Tensor) -> Tensor:
-    return checks.reals("updates", updates, ["m", "P"], finite=False)
+def _noise(known: Known, scale: float = 1.0) -> Tensor:
+    """Gaussian noise [P], drawn in double precision: the same in every type, on every device."""
+    drawn = torch.randn(len(known.theta), generator=known.generator, dtype=torch.float64)
+    return (scale * drawn).to(known.theta)

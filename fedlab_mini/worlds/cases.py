@@ -119,17 +119,13 @@ def four_hospitals(judged_by: str = "all", *, seed: int = 0) -> Federation:
     checks.choice("judged_by", judged_by, ("all", *HOSPITALS))
     data = load("heart", dtype=torch.float64)
     generator = stream(seed, "patients")
-    trains: list[Tensor] = []
-    validates: list[Tensor] = []
-    tests: list[Tensor] = []
-    for count in torch.bincount(data.groups).tolist():
-        # The patients of a hospital follow one another.
-        begin = sum(map(len, (*trains, *validates, *tests)))
-        patients = begin + torch.randperm(count, generator=generator)
-        first, second = int(0.6 * count), int(0.8 * count)
-        trains.append(patients[:first])
-        validates.append(patients[first:second])
-        tests.append(patients[second:])
+    dealt = []
+    for hospital in range(len(HOSPITALS)):
+        patients = (data.groups == hospital).nonzero()[:, 0]
+        count = len(patients)
+        shuffled = patients[torch.randperm(count, generator=generator)]
+        dealt.append(shuffled.tensor_split([int(0.6 * count), int(0.8 * count)]))
+    trains, validates, tests = zip(*dealt, strict=True)
     x = restandardised(data, torch.cat(trains)).float()
 
     def samples(ids: Tensor) -> tuple[Tensor, Tensor]:

@@ -45,20 +45,18 @@ def server_samples(
 
 def deal(split: Split, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
     """Positions of every client's samples by the split, as disjoint groups."""
-    shown_split = checks.shown(split)
+    refused = checks.refusal("split", "a split such as fm.IID()", split, TypeError)
     if not callable(split) or isinstance(split, type):
-        raise TypeError(f"split: expected a split such as fm.IID(), got {shown_split}")
+        raise refused
     try:
         dealt_groups = list(split(y, clients, generator))
     except TypeError as error:
-        raise TypeError(
-            f"split: expected a split such as fm.IID(), got {shown_split}: {error}"
-        ) from error
-    groups = [checks.wholes("split", group, ["n"], 0, len(y) - 1) for group in dealt_groups]
+        raise TypeError(f"{refused}: {error}") from error
     # Users may write their own splits, so the result is checked like any argument.
+    groups = [checks.wholes("split", group, ["n"], 0, len(y) - 1) for group in dealt_groups]
     all_positions = torch.cat(groups)
     if len(groups) != clients or len(all_positions.unique()) != len(all_positions):
-        raise ValueError(f"split: {shown_split} did not give {clients} disjoint groups")
+        raise checks.refusal("split", f"one that deals {clients} disjoint groups", split)
     return groups
 
 
@@ -80,25 +78,22 @@ class Corruption:
             client = checks.whole("corrupt", client_key, 0, len(self.samples) - 1)
             corruptions = wanted if isinstance(wanted, list | tuple) else [wanted]
             if not corruptions:
-                raise ValueError(
-                    f"corrupt[{client}]: expected one or more corruptions, got {wanted!r}"
-                )
+                raise checks.refusal(f"corrupt[{client}]", "one or more corruptions", wanted)
             dealt = self.samples[client]
             changed = torch.zeros(len(dealt[1]), dtype=torch.bool)
             for number, corruption in enumerate(corruptions):
                 changed |= self._apply_one(client, number, corruption)
             done = ", ".join(map(repr, corruptions))
             # Compared with the original samples, because one corruption may undo another.
-            same = not differing(dealt, self.samples[client]).any()
-            if same and client not in self.attacks:
-                nothing = f"changes none of its {len(changed)} samples"
-                message = f"corrupt[{client}]: {done} {nothing}; it is not called corrupted"
-                # No warning at a share of 0, which asks for no change.
-                if any(getattr(corruption, "share", 1) for corruption in corruptions):
-                    warnings.warn(message, stacklevel=3)
-                continue
-            self.truth[client] = done
-            self.noise[client] = changed.double().mean()
+            if client in self.attacks or differing(dealt, self.samples[client]).any():
+                self.truth[client] = done
+                self.noise[client] = changed.double().mean()
+            # No warning at a share of 0, which asks for no change.
+            elif any(getattr(corruption, "share", 1) for corruption in corruptions):
+                nothing = f"{done} changes none of its {len(changed)} samples"
+                warnings.warn(
+                    f"corrupt[{client}]: {nothing}; it is not called corrupted", stacklevel=3
+                )
 
     def _apply_one(self, client: int, number: int, corruption: object) -> Tensor:
         """Which of the client's samples the corruption changed; none if it is an attack."""
@@ -106,7 +101,7 @@ class Corruption:
         x, y = self.samples[client]
         if isinstance(corruption, UpdateAttack):
             if client in self.attacks:
-                raise ValueError(f"{name}: expected one attack at most, got {corruption!r} too")
+                raise checks.refusal(name, "one attack at most", corruption)
             self.attacks[client] = corruption
             # Attacks act on the updates of every round, and change no sample.
             return torch.zeros(len(y), dtype=torch.bool)
@@ -114,7 +109,7 @@ class Corruption:
         change = checks.instance(name, corruption, DataCorruption, such_as)
         # Each corruption has its own stream, so it does not affect other clients.
         generator = stream(self.seed, "corruption", client, number)
-        new_x, new_y, changed = change(x, y, self.classes, generator)
         # Each corruption acts on the result of the previous one.
+        new_x, new_y, changed = change(x, y, self.classes, generator)
         self.samples[client] = new_x, new_y
         return changed.cpu()

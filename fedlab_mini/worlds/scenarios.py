@@ -10,14 +10,13 @@ import warnings
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from ..parse import checks
 from ..streams import stream
 from .corrupt import DataCorruption, FlipLabels, RelabelAs
 from .data import Dataset, load
 from .data.text import FORMS
-from .deal import check_deal
+from .deal import Corruption, check_deal
 from .federation import Federation, federation
 from .partition import IID, ByClass, DirichletSizes, SortedShards, Split
 
@@ -55,64 +54,56 @@ def irrelevant_digits(
     data = _loaded(data, dtype)
     check_deal(data, 1)
     if data.classes != 10:
-        raise ValueError(f"data: expected the ten digits, got {data.classes} classes")
-    even_digits, odd_digits = (
-        data.only_classes(range(0, 10, 2)),
-        data.only_classes(range(1, 10, 2)),
-    )
+        raise checks.refusal("data", "the ten digits", f"{data.classes} classes")
+    even_digits, odd_digits = (data.only_classes(range(first, 10, 2)) for first in (0, 1))
     relevant = checks.whole("relevant", relevant, 1, len(even_digits))
     irrelevant = checks.whole("irrelevant", irrelevant, 0, len(odd_digits))
     split = SortedShards(1) if split is None else split
     # Full MNIST gets the paper's numbers, and a smaller set gets a fixed share.
-    if len(even_digits) >= 14_000:
-        server = {"validation": 1_000, "test": 4_000}
-    else:
-        server = {"validation": len(even_digits) // 5, "test": len(even_digits) // 5}
-    if validation is not None:
-        server["validation"] = validation
-    if test is not None:
-        server["test"] = test
-    # Find the first client that the corruption changes; most corruptions change any client.
-    for client in range(relevant):
+    large, fifth = len(even_digits) >= 14_000, len(even_digits) // 5
+    validates, tests = (1_000, 4_000) if large else (fifth, fifth)
+    fed = federation(
+        even_digits,
+        clients=relevant,
+        split=split,
+        validation=validates if validation is None else validation,
+        test=tests if test is None else test,
+        seed=seed,
+    )
+    changed = Corruption([fed.client(client) for client in range(relevant)], 5, seed)
+    if corrupt is not None:
         with warnings.catch_warnings():
-            # A warning that this client did not change is not needed: the next one is tried.
-            warnings.filterwarnings("ignore", r"corrupt\[")
-            relevant_fed = federation(
-                even_digits,
-                clients=relevant,
-                split=split,
-                corrupt={} if corrupt is None else {client: corrupt},
-                **server,
-                seed=seed,
-            )
-        if corrupt is None or relevant_fed.corrupted:
-            break
-    else:
-        warnings.warn(f"corrupt: {corrupt!r} changes no relevant client", stacklevel=2)
+            # No warning of a client that it does not change, because the next one is tried.
+            warnings.simplefilter("ignore")
+            for client in range(relevant):
+                if not changed.truth:
+                    changed.apply({client: corrupt})
+        if not changed.truth:
+            warnings.warn(f"corrupt: {corrupt!r} changes no relevant client", stacklevel=2)
     # All irrelevant clients share one map, so together they could teach it to the model.
     new_label = torch.randperm(5, generator=stream(seed, "odd to even"))
     labels = new_label[odd_digits.y]
-    samples = [relevant_fed.client(client) for client in range(relevant)]
-    if irrelevant:
-        groups = split(labels, irrelevant, stream(seed, "irrelevant split"))
-        samples += [(odd_digits.x[group], labels[group]) for group in groups]
-    client_ids = _random_ids(relevant + irrelevant, seed, "who is irrelevant")
-    # Ids are random, so that no method can tell the groups apart by the order of ids.
-    good_ids, odd_ids = client_ids[:relevant], client_ids[relevant:]
-    truth = {client_ids[client]: corruption for client, corruption in relevant_fed.truth.items()}
-    truth |= dict.fromkeys(odd_ids, f"odd digits named as even, mapping={new_label.tolist()}")
-    noise = torch.ones(len(client_ids), dtype=torch.float64)
-    noise[good_ids] = relevant_fed.noise
+    groups = split(labels, irrelevant, stream(seed, "irrelevant split")) if irrelevant else []
+    samples = changed.samples + [(odd_digits.x[group], labels[group]) for group in groups]
+    said = f"odd digits named as even, mapping={new_label.tolist()}"
+    truth = changed.truth | dict.fromkeys(range(relevant, len(samples)), said)
+    noise = torch.cat([changed.noise, torch.ones(irrelevant)])
+    # Group i is client ids[i], at random, so that no method can tell groups apart by their order.
+    ids = _random_ids(len(samples), seed, "who is irrelevant")
+    group_of = sorted(range(len(ids)), key=ids.__getitem__)
     fed = Federation.from_datasets(
-        # Group i is client client_ids[i], so this puts the groups in the order of the ids.
-        [samples[client_ids.index(client)] for client in range(len(client_ids))],
-        validation=relevant_fed.validation,
-        test=relevant_fed.test,
+        [samples[group] for group in group_of],
+        validation=fed.validation,
+        test=fed.test,
         classes=5,
         name=data.name,
     )
-    attacks = {client_ids[client]: attack for client, attack in relevant_fed.attacks.items()}
-    return replace(fed, truth=truth, noise=noise, attacks=attacks)
+    return replace(
+        fed,
+        truth={ids[group]: done for group, done in truth.items()},
+        noise=noise[group_of],
+        attacks={ids[group]: attack for group, attack in changed.attacks.items()},
+    )
 
 
 def skewed_digits(
@@ -262,16 +253,11 @@ def standardised(fed: Federation) -> Federation:
     # A constant column becomes 0, not NaN.
     spread = torch.where(spread > 0, spread, 1)
 
-    def standardise(x: Tensor) -> Tensor:
-        return (x - centre) / spread
-
-    validation_x, validation_y = fed.validation
-    test_x, test_y = fed.test
+    x, validation_x, test_x = (
+        (inputs - centre) / spread for inputs in (fed.x, fed.validation[0], fed.test[0])
+    )
     return replace(
-        fed,
-        x=standardise(fed.x),
-        validation=(standardise(validation_x), validation_y),
-        test=(standardise(test_x), test_y),
+        fed, x=x, validation=(validation_x, fed.validation[1]), test=(test_x, fed.test[1])
     )
 
 

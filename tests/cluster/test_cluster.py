@@ -64,11 +64,13 @@ class Deadly(UpdateAttack):
     def __init__(self, path: Path):
         self.path = str(path)
 
-    def __call__(self, update, previous, generator):
+    looks_around = False
+
+    def sends(self, known):
         if os.path.exists(self.path):
             os.remove(self.path)
             os.kill(os.getpid(), signal.SIGKILL)
-        return update
+        return known.update
 
 
 @pytest.mark.parametrize("cluster", ["dask", RAY], indirect=True)

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 import fedlab_mini as fm
 from fedlab_mini.games.estimate import Estimate
-from fedlab_mini.worlds.attacks import UpdateAttack
+from fedlab_mini.worlds.attacks import Known, UpdateAttack
 from fedlab_mini.worlds.corrupt import Backdoor, DeleteWords
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -190,11 +190,13 @@ def test_what_is_given_and_what_is_returned_share_nothing(name, kind):
 class Replays(UpdateAttack):
     """Sends the server's last step back, reckoned where it lies."""
 
-    def __call__(self, updates: Tensor, previous: Any, generator: torch.Generator) -> Tensor:
-        updates.zero_()
-        updates += previous
-        previous.fill_(7)
-        return updates
+    looks_around = False
+
+    def sends(self, known: Known) -> Tensor:
+        row = known.updates[0].zero_()
+        row += known.last_step
+        known.last_step.fill_(7)
+        return row
 
 
 def trained(strategy: fm.FedAvg, attack: UpdateAttack) -> fm.History:

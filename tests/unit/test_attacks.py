@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 import fedlab_mini as fm
-from fedlab_mini.worlds.attacks import Known
+from fedlab_mini.worlds.attacks import Known, UpdateAttack
 
 SIZES = (7, 4, 9, 6, 5)
 ROWS = numbers(5, 12, seed=3)
@@ -66,14 +66,36 @@ def test_withheld_work_comes_from_its_round_on():
     assert torch.equal(attack.sends(known(t=3)), ROWS[2])
 
 
-def test_noise_of_a_replay_is_a_share_of_the_step():
+def test_attacks_of_ones_own_update_or_the_last_step():
+    step = numbers(12, seed=9)
+    for attack, wanted in (
+        (fm.attacks.SignFlip(), -ROWS[2]),
+        (fm.attacks.SignFlip(2.0), -2 * ROWS[2]),
+        (fm.attacks.Scale(10.0), 10 * ROWS[2]),
+        (fm.attacks.Scale(0.0), 0 * step),
+        (fm.attacks.Replay(), step),
+        (fm.attacks.NoisyReplay(0.0), step),
+        (fm.attacks.FreeRide(0.0), 0 * step),
+    ):
+        assert attack.sends(known()).equal(wanted)
+        assert not attack.looks_around
+
+
+def test_noise_is_as_large_as_it_says_whatever_the_update():
     step = numbers(4000, seed=1)
-    sent = fm.attacks.NoisyReplay(0.5)(torch.zeros(3, 4000).double(), step, torch.Generator())
-    noise = (sent - step).norm(dim=1) / step.norm()
-    assert torch.allclose(noise, torch.tensor(0.5).double(), rtol=0.05)
-    replay = fm.attacks.Replay()(torch.zeros(3, 4000), step, torch.Generator())
-    none = fm.attacks.NoisyReplay(0.0)(torch.zeros(3, 4000), step, torch.Generator())
-    assert torch.equal(none, replay)
+
+    def sent(attack: UpdateAttack, row: Tensor) -> Tensor:
+        chance = torch.Generator().manual_seed(0)
+        return attack.sends(
+            Known(1, 0, row, step, torch.tensor([0]), row[None], *ROWS[:2], {}, chance)
+        )
+
+    noise = sent(fm.attacks.NoisyReplay(0.5), step) - step
+    assert torch.isclose(noise.norm() / step.norm(), torch.tensor(0.5).double(), rtol=0.05)
+    idle = fm.attacks.FreeRide(0.01)
+    assert sent(idle, step).std().item() == pytest.approx(0.01, rel=0.05)
+    assert sent(idle, step).mean().abs() < 6e-4
+    assert sent(idle, step).equal(sent(idle, 9 * step))
 
 
 def steps_of_descent(count: int, P: int = 6) -> tuple[list[Tensor], Tensor]:

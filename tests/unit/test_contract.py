@@ -72,7 +72,7 @@ BROKEN = {
     r'Counts.seen: .* write to state\["seen"\] in step': Counts,
     r"round 1: Mine.step: expected Step\(.*\), got None": lambda: changed(lambda done: None),
     r"round 1: Uncounted.step: counts no round .* write self.count\(": Uncounted,
-    r"round 1: Mine.step: expected the state that init begins with \(rounds, total\)": (
+    r"round 1: Mine.step: expected the state that init begins with, \['rounds', 'total'\]": (
         lambda: stating(mood=torch.ones(3))
     ),
     r'round 1: Mine.step: .* state\["total"\], got 3': lambda: stating(total=3),

@@ -54,16 +54,13 @@ class Dataset:
         classes = checks.whole("classes", self.classes, 1, MOST_CLASSES)
         labels = checks.texts("labels", self.labels)
         if labels and len(labels) != classes:
-            raise ValueError(f"labels: expected {classes} class names, got {len(labels)}")
-        part, shape = self.part, self.shape
-        groups, missing = self.groups, self.missing
+            raise checks.refusal("labels", f"{classes} class names", len(labels))
         names = checks.texts("group_names", self.group_names)
-        if groups is None:
-            groups = torch.zeros(len(x), dtype=torch.int64)
-        if missing is None:
-            missing = torch.zeros(len(x), 0, dtype=torch.bool)
-        elif checks.array("missing", missing, [len(x), "..."]).dtype != torch.bool:
-            raise TypeError(f"missing: expected True or False, got {checks.shown(missing)}")
+        groups = torch.zeros(len(x)).long() if self.groups is None else self.groups
+        missing = torch.zeros(len(x), 0).bool() if self.missing is None else self.missing
+        missing = checks.array("missing", missing, [len(x), "..."])
+        if missing.dtype != torch.bool:
+            raise checks.refusal("missing", "True or False", missing, TypeError)
         checks.store(
             self,
             x=x.clone(),
@@ -73,12 +70,12 @@ class Dataset:
             source=checks.text("source", self.source),
             licence=checks.text("licence", self.licence),
             labels=labels or tuple(map(str, range(classes))),
-            shape=None if shape is None else image("shape", shape, x.shape[1]),
-            part=None if part is None else checks.text("part", part),
+            shape=None if self.shape is None else image("shape", self.shape, x.shape[1]),
+            part=None if self.part is None else checks.text("part", self.part),
             vocabulary=checks.texts("vocabulary", self.vocabulary),
             groups=checks.wholes("groups", groups, [len(x)], 0, max(len(names), 1) - 1).clone(),
             group_names=names,
-            missing=checks.array("missing", missing, [len(x), "..."]).clone(),
+            missing=missing.clone(),
         )
 
     def __len__(self) -> int:
@@ -88,7 +85,7 @@ class Dataset:
         title = self.name if self.part is None else f"{self.name}, {self.part}"
         features = f"{self.x.shape[1]} features"
         if self.shape is not None:
-            features += " = " + "x".join(str(side) for side in self.shape)
+            features += " = " + "x".join(map(str, self.shape))
         kind = str(self.x.dtype).removeprefix("torch.")
         return f"Dataset({title}: {len(self)} samples, {features}, {self.classes} classes, {kind})"
 
@@ -98,10 +95,9 @@ class Dataset:
         if positions.dtype != torch.bool:
             positions = checks.wholes("index", positions, ["n"], 0, len(self) - 1)
         elif len(positions) != len(self) or not positions.any():
-            raise ValueError(
-                f"index: expected a mask of length {len(self)} that keeps a sample or more, "
-                f"got one that keeps {int(positions.sum())} of {len(positions)}"
-            )
+            given = f"one that keeps {int(positions.sum())} of {len(positions)}"
+            expected = f"a mask of length {len(self)} that keeps a sample or more"
+            raise ValueError(f"index: expected {expected}, got {given}")
         return self._rows(positions)
 
     def _rows(self, keep: Tensor) -> Dataset:
@@ -114,7 +110,7 @@ class Dataset:
         chosen = checks.wholes("classes", classes, ["n"], 0, self.classes - 1).tolist()
         count = len(chosen)
         if len(set(chosen)) != count:
-            raise ValueError(f"classes: expected different classes, got {chosen}")
+            raise checks.refusal("classes", "different classes", chosen)
         # -1 marks the classes that are not chosen.
         new_label = torch.full((self.classes,), -1, device=self.y.device)
         new_label[chosen] = torch.arange(count, device=self.y.device)
@@ -135,21 +131,16 @@ class Dataset:
         """The same samples in another floating-point type or on another device."""
         device = checks.device("device", device)
         dtype = self.x.dtype if dtype is None else checks.floating("dtype", dtype)
-        x = self.x.to(dtype=dtype, device=device)
-        y, groups, missing = (
-            part.to(device=device) for part in (self.y, self.groups, self.missing)
-        )
-        return replace(self, x=x, y=y, groups=groups, missing=missing)
+        here = (self.x, self.y, self.groups, self.missing)
+        x, y, groups, missing = (part.to(device=device) for part in here)
+        return replace(self, x=x.to(dtype), y=y, groups=groups, missing=missing)
 
     def sha256(self) -> str:
         """Fingerprint of the samples: shape, type and bytes of x and y."""
         # Shape and type count, because the same bytes in another shape are other samples.
         title = f"{list(self.x.shape)} {self.x.dtype} {self.classes}"
-        digest = hashlib.sha256(title.encode())
-        for tensor in (self.x, self.y):
-            values = tensor.detach().cpu().contiguous().numpy()
-            digest.update(values.tobytes())
-        return digest.hexdigest()
+        values = b"".join(part.detach().cpu().numpy().tobytes() for part in (self.x, self.y))
+        return hashlib.sha256(title.encode() + values).hexdigest()
 
 
 def image(name: str, shape: object, features: int | None = None) -> tuple[int, int, int]:
