@@ -14,8 +14,8 @@ explains the rule and compares its coverage with that of the usual t interval:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,10 +27,9 @@ from .student import strict, visible
 from .student import student as student
 
 Values = Tensor | Sequence[float]
-# A share of a finite range: float32 values that differ by less count as one value.
-ROUNDING = 1e-6
-# Without a range: so many units in the last digit of the largest value, in the values' own type.
+# Rounding alone may part values by so many units in the last digit of the largest, in their type.
 UNITS = 4
+LARGEST = 1e150  # the square of a larger value would overflow
 INF = math.inf
 
 
@@ -114,36 +113,39 @@ def interval(
                seeds agree and an end is infinite, the interval has no bound on that side
     raises     ValueError naming the argument
     """
+    usual, crowded, weight = _both(values, level, low, high)
+    ends = [_mixed(*pair, weight) for pair in zip(usual[1:3], crowded[1:3], strict=True)]
+    return usual._replace(low=ends[0], high=ends[1])
+
+
+def _both(
+    values: Values, level: float, low: float, high: float
+) -> tuple[Interval, Interval, float]:
+    """The interval by t, the one by an imagined seed, and the weight of the latter."""
     per_seed = _checked("values", values, low, high)
     if len(per_seed) < 2:
-        raise ValueError(f"values: expected one value per seed, 2 or more, got {len(per_seed)}")
+        raise checks.refusal("values", "one value per seed, 2 or more", len(per_seed))
     level = checks.number("level", level, low=0, high=1, ends="()")
-    mean = math.fsum(per_seed) / len(per_seed)
-    usual, crowded, weight = _ends(per_seed, level, low, high)
-    ends = [_mixed(*pair, weight) for pair in zip(usual, crowded, strict=True)]
-    return Interval(mean, ends[0], ends[1], len(per_seed))
-
-
-def _ends(
-    per_seed: Sequence[float], level: float, low: float, high: float
-) -> tuple[list[float], list[float], float]:
-    """The ends by t, the ends by an imagined seed, and the weight of the latter."""
     n, mean = len(per_seed), math.fsum(per_seed) / len(per_seed)
     arm = student(n, strict(level)) * _spread(per_seed) / math.sqrt(n)
     # A mean of values in the range lies in the range.
-    usual = [max(low, mean - arm), min(high, mean + arm)]
-    weight = _weight(per_seed, low, high)
+    usual = Interval(mean, max(low, mean - arm), min(high, mean + arm), n)
+    agree = min(per_seed) == max(per_seed)
+    # The weight grows from 0, with a quarter of the seeds at an end, to 1, with three quarters. So
+    # one seed changes it by 2 / n at most, until all agree.
+    at_an_end = per_seed.count(low) + per_seed.count(high)
+    weight = 1.0 if agree else min(max(2 * at_an_end / n - 0.5, 0.0), 1.0)
     if weight == 0:
         return usual, usual, weight
-    sides = zip([low, high], [(1 - level) / 2, (1 + level) / 2], usual, strict=True)
     # No seed can be imagined at an infinite end: t's end is kept there if the seeds differ.
-    crowded = [
-        bound(per_seed, end, share)
-        if math.isfinite(end)
-        else (end if _agree(per_seed, low, high) else other)
-        for end, share, other in sides
+    ends = [
+        bound(per_seed, end, share) if math.isfinite(end) else end if agree else other
+        for end, share, other in (
+            (low, (1 - level) / 2, usual.low),
+            (high, (1 + level) / 2, usual.high),
+        )
     ]
-    return usual, crowded, weight
+    return usual, Interval(mean, *ends, n), weight
 
 
 def _mixed(usual: float, crowded: float, weight: float) -> float:
@@ -163,8 +165,7 @@ def paired(
     b = b if seeds is None else checks.by_id("b", b, seeds)
     first, second = _checked("a", a, low, high), _checked("b", b, low, high)
     if len(first) != len(second):
-        expected = f"one value for each of the {len(first)} seeds of a"
-        raise ValueError(f"b: expected {expected}, got {len(second)}")
+        raise checks.refusal("b", f"one value for each of the {len(first)} seeds of a", len(second))
     differences = [one - other for one, other in zip(first, second, strict=True)]
     differences = _as_one(differences, _rounding("a", a) + _rounding("b", b))
     return interval(differences, level, low=low - high, high=high - low)
@@ -174,17 +175,14 @@ def count(values: Values, level: float = 0.95) -> Count:
     """For how many seeds something is true; values [n], 1 if it is true and 0 if not."""
     per_seed = _checked("values", values, 0, 1)
     if not set(per_seed) <= {0.0, 1.0}:
-        raise ValueError(f"values: expected 0 or 1 per seed, got {checks.shown(per_seed)}")
+        raise checks.refusal("values", "0 or 1 per seed", per_seed)
     return Count(*interval(per_seed, level, low=0, high=1))
 
 
-def words(difference: Interval | Iterable[Any]) -> str:
+def words(difference: Interval) -> str:
     """The word that an interval of a difference allows: "higher", "lower" or "not shown"."""
-    checks.instance("difference", difference, Interval, "fm.evidence.paired(a, b)")
-    assert isinstance(difference, Interval)
-    if difference.above(0):
-        return "higher"
-    return "lower" if difference.below(0) else "not shown"
+    found = checks.instance("difference", difference, Interval, "fm.evidence.paired(a, b)")
+    return "higher" if found.above(0) else "lower" if found.below(0) else "not shown"
 
 
 def detectable(
@@ -196,31 +194,27 @@ def detectable(
                interval uses an imagined seed, its longer arm is used instead, as a guide
     low, high  the range of the differences, if it is known
     """
-    found = interval(values, level, low=low, high=high)
-    per_seed = _checked("values", values, low, high)
-    _, (start, end), weight = _ends(per_seed, level, low, high)
-    seen = visible(found.n, level, power) * _spread(per_seed)
-    return _mixed(seen, max(end - found.mean, found.mean - start), weight)
+    _, (mean, start, end, n), weight = _both(values, level, low, high)
+    seen = visible(n, level, power) * _spread(_checked("values", values, low, high))
+    return _mixed(seen, max(end - mean, mean - start), weight)
 
 
 def _checked(name: str, values: Values, low: float, high: float) -> list[float]:
-    """One value per seed, in the range; values within rounding of an end are set to the end."""
+    """One value per seed, in the range; what only rounding tells apart is made equal."""
     low, high = checks.span(low, high)
-    per_seed = checks.reals(name, values, ["seeds"], dtype=torch.float64).cpu().tolist()
-    if not math.isfinite(high - low):
-        per_seed = _as_one(per_seed, _rounding(name, values))
-    room = _room(per_seed, low, high)
-    for value in per_seed:
-        if not low - room <= value <= high + room:
-            raise ValueError(f"{name}: expected values in [{low:g}, {high:g}], got {value:g}")
-    ends = [end for end in (low, high) if math.isfinite(end)]
-    return [next((end for end in ends if abs(v - end) <= room), v) for v in per_seed]
-
-
-def _room(per_seed: Sequence[float], low: float, high: float) -> float:
-    """The distance that counts as 0: a millionth of the range, or of the largest value."""
-    size = high - low if math.isfinite(high - low) else max(map(abs, per_seed), default=0)
-    return ROUNDING * size
+    rounding = _rounding(name, values)
+    # Numbers from float32, such as 1.0000001, may pass an end of the range.
+    hair = torch.finfo(torch.float32).eps
+    given = checks.reals(name, values, ["seeds"], dtype=torch.float64).cpu().tolist()
+    per_seed = []
+    for value in _as_one(given, rounding):
+        inside = min(max(value, low), high)
+        if abs(value) > LARGEST or abs(value - inside) > UNITS * hair * abs(inside):
+            ends = f"[{max(low, -LARGEST):g}, {min(high, LARGEST):g}]"
+            raise checks.refusal(name, f"values in {ends}", value)
+        near = (end for end in (low, high) if abs(value - end) <= rounding)
+        per_seed.append(next(near, inside))
+    return per_seed
 
 
 def _rounding(name: str, values: Values) -> float:
@@ -239,20 +233,3 @@ def _as_one(per_seed: list[float], rounding: float) -> list[float]:
 
 def _spread(per_seed: Sequence[float]) -> float:
     return float(torch.tensor(per_seed, dtype=torch.float64).std())
-
-
-def _agree(per_seed: Sequence[float], low: float, high: float) -> bool:
-    room = _room(per_seed, low, high) if math.isfinite(high - low) else 0
-    return max(per_seed) - min(per_seed) <= room
-
-
-def _weight(per_seed: Sequence[float], low: float, high: float) -> float:
-    """The weight of the imagined seed: 1 if all seeds agree, else it grows with those at an end.
-
-    It grows from 0, with a quarter of the seeds at an end, to 1, with three quarters. So one seed
-    changes the weight by 2 / n at most.
-    """
-    if _agree(per_seed, low, high):
-        return 1.0
-    at_an_end = per_seed.count(low) + per_seed.count(high)
-    return min(max(2 * at_an_end / len(per_seed) - 0.5, 0.0), 1.0)

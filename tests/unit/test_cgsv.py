@@ -218,9 +218,9 @@ class FailsOnce(UpdateAttack):
     def __init__(self, call: int):
         self.call, self.calls = call, 0
 
-    def __call__(self, updates, previous, generator):
+    def sends(self, known):
         self.calls += 1
-        return updates * torch.nan if self.calls == self.call else updates
+        return known.update * torch.nan if self.calls == self.call else known.update
 
 
 @pytest.mark.parametrize("options", [{"gamma0": 0.3}, {"original": True}, {"floor": None}])

@@ -85,20 +85,29 @@ def test_seeds_that_agree_leave_room_and_without_a_range_bound_nothing() -> None
         assert found.high == pytest.approx(1 - (1 - value) * 0.025**0.2)
     hair = torch.tensor([1.0000001, 0.99999994, 1.0, 1.0, 1.0])  # rounding is no spread
     assert evidence.interval(hair, low=0, high=1) == evidence.interval([1.0] * 5, low=0, high=1)
+    assert evidence.interval([1.0000001, 0.9, 0.8], low=0, high=1).mean == pytest.approx(0.9)
     found = evidence.interval([0.5] * 5)
     assert found == (0.5, -math.inf, math.inf, 5)
 
 
 @pytest.mark.parametrize("values", [(1e9, 1e9 + 100, 1e9 + 500), (1e-9, 1.1e-9, 1.5e-9)])
-def test_without_a_range_seeds_agree_if_only_rounding_of_their_type_tells_them_apart(values):
-    spread = np.array(values)
-    assert evidence.interval(values).high - evidence.interval(values).low < 100 * spread.std()
+def test_seeds_agree_if_only_rounding_of_their_type_tells_them_apart(values):
+    for ends in ({}, {"low": 0}, {"low": 0, "high": 2e9}):
+        found = evidence.interval(values, **ends)
+        assert 0 < found.high - found.low < 100 * np.std(values)
     assert math.isfinite(evidence.paired(values, [values[0]] * 3).low)
     for kind in (np.float32, np.float64):
         hair = kind(0.7) * (1 + np.array([0, 1, -1, 2], kind) * np.finfo(kind).eps)
         assert str(evidence.interval(hair)) == "0.70 (all 4 seeds agree)"
         assert evidence.paired(hair, np.full(4, kind(0.2)))[1:3] == (-math.inf, math.inf)
         assert math.isfinite(evidence.interval(hair + kind(1e-3) * np.arange(4)).low)
+
+
+def test_values_whose_squares_overflow_are_refused() -> None:
+    assert evidence.interval([1e149, 2e149]).mean == 1.5e149
+    for values in ([1e308, 1.5e308], [-1e200, 0.0]):
+        with pytest.raises(ValueError, match=r"^values: expected values in \[-1e\+150, 1e\+150\]"):
+            evidence.interval(values)
 
 
 def test_pairs_cancel_what_a_seed_shares_and_a_verb_needs_an_interval_without_zero() -> None:

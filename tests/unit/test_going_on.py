@@ -49,8 +49,10 @@ class Slow(fm.FedAvg):
 class Fails(UpdateAttack):
     """Sends NaN in about every second round."""
 
-    def __call__(self, updates, previous, generator):
-        return updates * (math.nan if torch.rand((), generator=generator) < 0.5 else 1)
+    looks_around = False
+
+    def sends(self, known):
+        return known.update * (math.nan if torch.rand((), generator=known.generator) < 0.5 else 1)
 
 
 REPAIR = {"m": None, "window": 2, "spread": 1, "margin": 0.5}
