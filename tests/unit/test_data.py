@@ -30,10 +30,9 @@ from fedlab_mini.worlds.data import (
     images,
     load,
     store,
-    text_dataset,
 )
 from fedlab_mini.worlds.data.registry import Archive, Card, File
-from fedlab_mini.worlds.data.text import LENGTH, read_sms
+from fedlab_mini.worlds.data.text import LENGTH, read_sms, rows_of
 
 CLASS_COUNTS = {
     "digits": [178, 182, 177, 183, 181, 182, 181, 179, 174, 180],
@@ -144,23 +143,16 @@ def test_who_collected_samples_and_what_is_missing_stay_with_them():
             Dataset(x, [0] * 4, 1, **wrong)
 
 
-MESSAGES = [
-    ("ham", "See you at home, at home!"),
-    ("spam", "WIN win at 08081570000"),
-    ("ham", "home"),
-]
-
-
 def test_messages_become_counts_or_tokens_of_the_most_frequent_words():
-    data = text_dataset(MESSAGES, vocabulary=3)
-    assert data.vocabulary == ("at", "home", "win")
-    assert data.x.tolist() == [[2, 2, 0], [1, 0, 2], [0, 1, 0]]
-    assert data.y.tolist() == [0, 1, 0]
-    data = text_dataset(MESSAGES, features="tokens", vocabulary=3)
-    assert data.x.shape == (3, LENGTH)
-    assert data.x[:, :5].tolist() == [[1, 2, 1, 2, 0], [3, 3, 1, 0, 0], [2, 0, 0, 0, 0]]
-    assert not data.x[:, 5:].any()
-    assert (text_dataset([("ham", "so good " * 200)], features="tokens").x > 0).all()
+    texts = ["See you at home, at home!", "WIN win at 08081570000", "home"]
+    rows, words = rows_of(texts, "bag-of-words", 3)
+    assert words == ["at", "home", "win"]
+    assert rows.tolist() == [[2, 2, 0], [1, 0, 2], [0, 1, 0]]
+    rows, _ = rows_of(texts, "tokens", 3)
+    assert rows.shape == (3, LENGTH)
+    assert rows[:, :5].tolist() == [[1, 2, 1, 2, 0], [3, 3, 1, 0, 0], [2, 0, 0, 0, 0]]
+    assert not rows[:, 5:].any()
+    assert (rows_of(["so good " * 200], "tokens")[0] > 0).all()
     assert load("sms-synthetic").x.shape == (5574, 500)
     assert load("sms-synthetic", features="tokens").x.max() == 1000
 

@@ -16,7 +16,7 @@ from .dataset import Dataset
 from .heart import heart
 from .registry import CARDS, Card, card
 from .store import DataUnavailable, fetch, folder
-from .text import read_sms, text_dataset
+from .text import messages
 
 MESSAGES = ("sms-synthetic", "sms")
 READERS = {
@@ -27,7 +27,7 @@ READERS = {
     "cifar10": images.cifar10,
 }
 
-__all__ = ["CARDS", "DataUnavailable", "Dataset", "fetch", "folder", "load", "text_dataset"]
+__all__ = ["CARDS", "DataUnavailable", "Dataset", "fetch", "folder", "load"]
 
 
 def load(
@@ -44,7 +44,7 @@ def load(
                 "sms", "cifar10" (real sets, see `folder`)
     part        "train" (default), "test" or "all" for sets with an official split, else None
     dtype       floating type of the inputs
-    features    for messages: "bag-of-words" (default) or "tokens"; see `text_dataset`
+    features    for messages: "bag-of-words" (default) or "tokens"; see `text.rows_of`
     vocabulary  for messages: how many words are kept (default 500, for tokens 1000)
     raises      TypeError or ValueError naming the argument; `DataUnavailable` if a file is missing
                 or wrong
@@ -53,15 +53,7 @@ def load(
     checks.floating("dtype", dtype)
     part = _checked_part(data_card, part)
     if data_card.name in MESSAGES:
-        return text_dataset(
-            read_sms(data_card),
-            features="bag-of-words" if features is None else features,
-            vocabulary=vocabulary,
-            dtype=dtype,
-            name=name,
-            source=data_card.source,
-            licence=data_card.licence,
-        )
+        return messages(data_card, features, vocabulary, dtype)
     for argument, value in (("features", features), ("vocabulary", vocabulary)):
         if value is not None:
             raise ValueError(f"{argument}: only for sets of messages, but {name} holds none")
@@ -87,14 +79,5 @@ def _image_dataset(data_card: Card, part: str | None, dtype: torch.dtype) -> Dat
     labels = np.concatenate([labels for _, labels in arrays])
     # Pixels in [0, 1]; scikit-learn's digits have 17 shades of grey.
     brightest = 16 if data_card.name == "digits" else 255
-    return Dataset(
-        x=torch.from_numpy(pixels).to(dtype).div_(brightest),
-        y=torch.from_numpy(labels.astype(np.int64)),
-        classes=len(data_card.labels),
-        name=data_card.name,
-        source=data_card.source,
-        licence=data_card.licence,
-        labels=data_card.labels,
-        shape=data_card.shape,
-        part=part,
-    )
+    x = torch.from_numpy(pixels).to(dtype).div_(brightest)
+    return data_card.dataset(x, torch.from_numpy(labels.astype(np.int64)), part=part)

@@ -49,14 +49,9 @@ def heart(card: Card, dtype: torch.dtype) -> Dataset:
     indicators = [patients[:, COLUMNS.index(column)] == code for column, code in CODES]
     numbers = patients[:, [COLUMNS.index(column) for column in MEASURED]]
     x = torch.cat([_standardised(numbers, numbers), torch.stack(indicators, 1).double()], 1)
-    return Dataset(
-        x=x.to(dtype),
-        y=(grade > 0).long(),
-        classes=2,
-        name=card.name,
-        source=card.source,
-        licence=card.licence,
-        labels=card.labels,
+    return card.dataset(
+        x.to(dtype),
+        (grade > 0).long(),
         vocabulary=FEATURES,
         groups=torch.arange(4).repeat_interleave(torch.tensor([len(table) for table in tables])),
         group_names=HOSPITALS,

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from ...parse import checks
+from .dataset import Dataset
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,11 @@ class Card:
     accepts: tuple[File, ...] = ()  # files that may replace `files`
     # SHA-256 of the arrays' bytes.
     arrays: Mapping[str, str] = field(default_factory=dict)
+
+    def dataset(self, x: Tensor, y: Tensor, **more: Any) -> Dataset:
+        """A data set with this card's name, source, licence, labels and shape."""
+        about = (self.name, self.source, self.licence, self.labels, self.shape)
+        return Dataset(x, y, len(self.labels), *about, **more)
 
     @property
     def embedded(self) -> bool:

@@ -39,57 +39,33 @@ def read_sms(card: Card) -> Messages:
     return messages
 
 
-def text_dataset(
-    messages: Messages,
-    *,
-    features: str = "bag-of-words",
-    vocabulary: int | None = None,
-    dtype: torch.dtype = torch.float32,
-    name: str = "messages",
-    source: str = "given by the user",
-    licence: str = "not stated",
+def messages(
+    card: Card, features: str | None, vocabulary: int | None, dtype: torch.dtype
 ) -> Dataset:
-    """Messages as a `Dataset`; labels "ham" 0 and "spam" 1.
+    """A set of messages as a `Dataset`; labels "ham" 0 and "spam" 1."""
+    labels, texts = zip(*read_sms(card), strict=True)
+    rows, words = rows_of(texts, "bag-of-words" if features is None else features, vocabulary)
+    y = torch.tensor([card.labels.index(label) for label in labels])
+    return card.dataset(torch.from_numpy(rows).to(dtype), y, vocabulary=tuple(words))
 
-    features    "bag-of-words": x [N, V] counts, column j for the j-th most frequent word;
-                "tokens": x [N, 150] word ids 1..V in the order of the text, 0 after its end
+
+def rows_of(
+    texts: Sequence[str], features: str, vocabulary: int | None = None
+) -> tuple[np.ndarray, list[str]]:
+    """The rows of texts, and the words that they count or number.
+
+    features    "bag-of-words": rows [N, V] of counts, column j for the j-th most frequent word;
+                "tokens": rows [N, 150] of word ids 1..V in the order of the text, 0 after its end
     vocabulary  V, how many of the most frequent words are kept, without use of the labels; default
                 500 for a bag, 1000 for tokens; fewer if the messages have fewer words
     Words are runs of two or more letters or digits, in lower case. Other words are left out.
-    raises      TypeError or ValueError naming the argument
     """
     checks.choice("features", features, list(FORMS))
-    checks.floating("dtype", dtype)
-    size = FORMS[features]
-    if vocabulary is not None:
-        size = checks.whole("vocabulary", vocabulary)
-    texts = _checked_texts(messages)
+    size = FORMS[features] if vocabulary is None else checks.whole("vocabulary", vocabulary)
     words = frequent_words(texts, size)
-    to_rows = _word_counts if features == "bag-of-words" else _word_ids
-    return Dataset(
-        x=torch.from_numpy(to_rows(texts, words)).to(dtype),
-        y=torch.tensor([int(label == "spam") for label, _ in messages]),
-        classes=2,
-        name=name,
-        source=source,
-        licence=licence,
-        labels=("ham", "spam"),
-        vocabulary=tuple(words),
-    )
-
-
-def _checked_texts(messages: Messages) -> list[str]:
-    try:
-        pairs = [(label, message) for label, message in messages]
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"messages: expected pairs (label, text), got {checks.shown(messages)}"
-        ) from None
-    unknown = [pair for pair in pairs if pair[0] not in ("ham", "spam")]
-    if unknown or not pairs or not all(isinstance(message, str) for _, message in pairs):
-        shown = checks.shown(unknown[0] if unknown else messages)
-        raise ValueError(f'messages: expected texts with the labels "ham" and "spam", got {shown}')
-    return [message for _, message in pairs]
+    if features == "bag-of-words":
+        return _word_counter(vocabulary=words).transform(texts).toarray(), words
+    return _word_ids(texts, words), words
 
 
 def frequent_words(texts: Sequence[str], size: int) -> list[str]:
@@ -99,14 +75,7 @@ def frequent_words(texts: Sequence[str], size: int) -> list[str]:
     for message in texts:
         counts.update(split_words(message))
     # Alphabetical order in ties gives the same vocabulary on every machine.
-    words = sorted(counts, key=lambda word: (-counts[word], word))[:size]
-    if not words:
-        raise ValueError("messages: have no word of two or more letters or digits")
-    return words
-
-
-def _word_counts(texts: Sequence[str], words: list[str]) -> np.ndarray:
-    return _word_counter(vocabulary=words).transform(texts).toarray()
+    return sorted(counts, key=lambda word: (-counts[word], word))[:size]
 
 
 def _word_ids(texts: Sequence[str], words: list[str]) -> np.ndarray:
@@ -115,9 +84,8 @@ def _word_ids(texts: Sequence[str], words: list[str]) -> np.ndarray:
     word_ids = {word: number for number, word in enumerate(words, start=1)}
     matrix = np.zeros((len(texts), LENGTH), dtype=np.int64)
     for message_row, message in zip(matrix, texts, strict=True):
-        ids = [word_ids[word] for word in split_words(message) if word in word_ids]
-        length = min(len(ids), LENGTH)
-        message_row[:length] = ids[:length]
+        ids = [word_ids[word] for word in split_words(message) if word in word_ids][:LENGTH]
+        message_row[: len(ids)] = ids
     return matrix
 
 
