@@ -26,7 +26,7 @@ from fedlab_mini.command import (
     writable,
     write_csv,
 )
-from fedlab_mini.judge.registry import looked_up, scoring
+from fedlab_mini.judge.registry import SCORES, looked_up
 from fedlab_mini.keep.files import whole_file
 from fedlab_mini.parse.checks import home
 
@@ -167,8 +167,8 @@ def _submission(text: str, options: argparse.Namespace) -> submission.Submission
     if ":" in text and text not in METHODS:
         name, method = own_method("scores", text)
     else:
-        (name,) = looked_up("scores", [text], scoring()).values()
-        method = scoring()[name]
+        (name,) = looked_up("scores", [text], SCORES).values()
+        method = SCORES[name]
     (one,) = entered({name: method}, _names(options), options.seeds)
     return one
 

@@ -22,7 +22,7 @@ from ..engine.outputs import snapshot
 from ..engine.rounds import Round, Server, Strategy
 from ..games.estimate import Estimate
 from ..games.game import Game
-from ..judge.registry import by_name, scoring
+from ..judge.registry import SCORES, by_name
 from ..judge.watch import Watch
 from ..parse.checks import alongside, choice, home, instance, reals, refusal, shown
 from ..parse.ids import client_ids
@@ -115,7 +115,7 @@ def score(
         classes = 0 if labels.is_floating_point() else output_count(net, like)
     check_metric("metric", metric)
     choice("per", per, ("record", "round"))
-    named_methods = by_name(methods, scoring())
+    named_methods = by_name(methods, SCORES)
     if "rounds" in named_methods:
         raise ValueError('methods: expected other names than "rounds", a column of the table')
     # Called now, so that a bad seed raises an error before the first round.

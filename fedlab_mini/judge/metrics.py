@@ -73,7 +73,7 @@ def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
         bad = _places(ids, bad)
     bad_ids = checks.distinct_ids("bad", bad, clients).tolist()
     if not 0 < len(bad_ids) < clients:
-        raise ValueError(f"bad: expected some of {clients} ids but not all, got {bad_ids}")
+        raise checks.refusal("bad", f"some of {clients} ids but not all", bad_ids)
     is_bad = [client in bad_ids for client in range(clients)]
     # Ranks are negated, because corrupted clients are the positive class: low scores.
     return float(roc_auc_score(is_bad, (-ranks(scores)).tolist()))
@@ -85,8 +85,9 @@ def _places(ids: list[Any], bad: Iterable[Any]) -> list[int]:
     bad_ids = list(checks.instance("bad", bad, Iterable, "client ids"))
     unknown = [client for client in bad_ids if client not in places]
     if unknown or len(places) != len(ids):
-        expected = f"ids of an index of distinct ones, {checks.shown(ids)}"
-        raise ValueError(f"bad: expected {expected}, got {checks.shown(bad_ids)}")
+        raise checks.refusal(
+            "bad", f"ids of an index of distinct ones, {checks.shown(ids)}", bad_ids
+        )
     return [places[client] for client in bad_ids]
 
 
@@ -98,9 +99,9 @@ def _correlation(statistic: Callable[..., Any], a: Scores, b: Scores) -> float:
     else:
         b = checks.by_id("b", b, ids)
     first, second = as_scores("a", a), as_scores("b", b)
-    lengths = f"{len(first)}, {len(second)}"
-    if len(first) != len(second) or len(first) < 2:
-        raise ValueError(f"a, b: expected one length of at least 2, got {lengths}")
+    lengths = len(first), len(second)
+    if lengths[0] != lengths[1] or lengths[0] < 2:
+        raise checks.refusal("a, b", "one length of at least 2", lengths)
     first_ranks, second_ranks = ranks(first), ranks(second)
     # SciPy would return NaN here, because a constant score orders no pair.
     if not first_ranks.any() or not second_ranks.any():

@@ -54,11 +54,6 @@ def register(scores: Mapping[str, Method]) -> None:
     SCORES.update(scores)
 
 
-def scoring() -> dict[str, Method]:
-    """The methods that can score recorded rounds, by name."""
-    return dict(SCORES)
-
-
 def by_name(methods: Any, known: Mapping[str, Method] | None = None) -> dict[str, Any]:
     """Methods by the caller's names or by their own names; at least one, and no classes.
 
@@ -78,8 +73,7 @@ def by_name(methods: Any, known: Mapping[str, Method] | None = None) -> dict[str
 
 def _by_own_name(methods: Any) -> dict[str, Any]:
     if not isinstance(methods, list | tuple):
-        given = checks.shown(methods)
-        raise TypeError(f"methods: expected a list or {{name: method}}, got {given}")
+        raise checks.refusal("methods", "a list or {name: method}", methods, TypeError)
     # A partial function gets the name of its function.
     functions = [method.func if isinstance(method, partial) else method for method in methods]
     names = [

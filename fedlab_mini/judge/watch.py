@@ -6,7 +6,7 @@ Builds on own, engine and games. Above: ``fm.score``, compare, studies.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,9 +18,6 @@ from ..parse.checks import instance, reals
 from ..parse.metric import Metric
 from ..streams import one_thread
 from .own import FunctionScore, is_guest, takes_round
-
-if TYPE_CHECKING:
-    pass
 
 
 class Watch:
@@ -54,15 +51,15 @@ class Watch:
             # A guest writes only to its own copy.
             own = server.copy() if method_name in self.guests else server
             self.servers[method_name] = own
-            if hasattr(method, "step"):
-                strategy = self.strategies[method_name] = method
-            else:
+            strategy = method
+            if not hasattr(method, "step"):
                 kinds = "a strategy, or a function of a game or of (round, server)"
                 instance(f"methods: {method_name}", method, Callable, kinds)  # type: ignore[arg-type]
                 if not takes_round(method):
                     self.totals[method_name] = torch.zeros(server.clients, dtype=torch.float64)
                     continue
-                strategy = self.strategies[method_name] = FunctionScore(function=method)
+                strategy = FunctionScore(function=method)
+            self.strategies[method_name] = strategy
             self.states[method_name] = strategy.init(own)
 
     @one_thread()
@@ -116,10 +113,9 @@ class Watch:
         for method_name, strategy in self.strategies.items():
             if method_name in self.failed:
                 continue
-            label, clients = f"{method_name}.scores", self.server.clients
             state = self.states[method_name]
             said = strategy.scores(self.servers[method_name], state)
-            found = reals(label, said, [clients]).cpu().double()
+            found = reals(f"{method_name}.scores", said, [self.server.clients]).cpu().double()
             scores[method_name], total = found, state.get("total")
             # Is the score a mean over rounds?
             if total is not None and torch.equal(found, total / rounds):

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..parse.checks import home, shown
+from ..parse.checks import home, instance
 
 HOUSE = ("fedlab_mini", "fedlab_bench", "fedlab_flower")  # the book's own code
 WRITES = itertools.count()  # each write gets its own file, in threads, too
@@ -85,10 +85,10 @@ def described(value: object) -> str:
         return f"{type(value).__name__} of {described(value.__wrapped__)}"
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{k!r}: {described(v)}' for k, v in value.items())}}}"
-    if isinstance(value, list | tuple | set | frozenset):
-        parts = list(map(described, value))
-        ordered = parts if isinstance(value, list | tuple) else sorted(parts)
-        return f"[{', '.join(ordered)}]"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(described, value))}]"
+    if isinstance(value, set | frozenset):
+        return f"[{', '.join(sorted(map(described, value)))}]"
     if dataclasses.is_dataclass(value):
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         return f"{described(type(value))}{described(fields)}"
@@ -176,10 +176,7 @@ class Cache:
     """
 
     def __init__(self, folder: str | os.PathLike[str], work: object):
-        try:
-            self.folder = home(folder)
-        except TypeError:
-            raise TypeError(f"cache: expected a folder, got {shown(folder)}") from None
+        self.folder = home(instance("cache", folder, str | os.PathLike, "a folder"))  # type: ignore[arg-type]
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"cache: expected a folder, got the file {folder}")
         try:

@@ -57,7 +57,7 @@ class FlipLabels(DataCorruption):
 
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         if classes < 2:
-            raise ValueError(f"classes: FlipLabels needs another class to flip to, got {classes}")
+            raise checks.refusal("classes", "2 or more, as labels flip to another one", classes)
         flipped = _random_positions(self.share, y, generator)
         # A shift by at least one class never gives the old label.
         shift = torch.randint(1, classes, (len(flipped),), generator=generator).to(y)
@@ -87,8 +87,7 @@ class SwapLabels(DataCorruption):
     def __init__(self, *pairs: tuple[int, int]) -> None:
         pair_matrix = checks.wholes("pairs", pairs, ["pairs", 2])
         if len(pair_matrix.unique()) != pair_matrix.numel():
-            shown = checks.shown(pairs)
-            raise ValueError(f"pairs: expected every class at most once, got {shown}")
+            raise checks.refusal("pairs", "every class at most once", pairs)
         checks.store(self, pairs=tuple(map(tuple, pair_matrix.tolist())))
 
     def __repr__(self) -> str:
@@ -119,10 +118,8 @@ class DeleteWords(DataCorruption):
 
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         if x.ndim != 2 or (x < 0).any() or (x != x.round()).any():
-            raise ValueError(
-                "x: expected word counts or token ids [n, d], whole numbers of at least 0; "
-                "delete words before scaling"
-            )
+            expected = "word counts or token ids [n, d], as before scaling"
+            raise checks.refusal("x", f"{expected}, whole numbers of at least 0", x)
         shortened = _random_positions(self.messages, y, generator)
         shorten = _shorten_counts if self.form == "counts" else _shorten_tokens
         x[shortened] = shorten(x[shortened], self.share, generator)
@@ -149,18 +146,10 @@ class Backdoor(DataCorruption):
         checks.store(self, shape=shape, size=size)
         super().__post_init__()
 
-    def stamp(self, x: Tensor) -> Tensor:
-        """x [n, d] with the square set to 1, as a new tensor; it tests a model with the trigger."""
-        x = checks.reals("x", x, ["n", "d"])
-        shape = image("shape", self.shape, x.shape[1])
-        # A copy, because the clean image serves as the control.
-        images = x.clone().view(-1, *shape)
-        images[:, :, -self.size :, -self.size :] = 1
-        return images.view(x.shape)
-
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
+        image("shape", self.shape, x[0].numel())
         stamped = _random_positions(self.share, y, generator)
-        x[stamped] = self.stamp(x)[stamped]
+        x.view(-1, *self.shape)[stamped, :, -self.size :, -self.size :] = 1
         if self.target is not None:
             y[stamped] = checks.whole("target", self.target, 0, classes - 1)
         return x, y
@@ -179,11 +168,9 @@ def _deleted(message: Tensor, messages: int, share: float, generator: Generator)
     """
     lengths = torch.bincount(message, minlength=messages)
     message_starts = lengths.cumsum(0) - lengths
-    random_keys = torch.rand(len(message), generator=generator, dtype=torch.float64).to(
-        message.device
-    )
+    random_keys = torch.rand(len(message), generator=generator, dtype=torch.float64)
     # Sorting by the message plus a number in [0, 1) shuffles the words within each message.
-    shuffled = (message + random_keys).argsort()  # within each row
+    shuffled = (message + random_keys.to(message.device)).argsort()
     # Messages ascend, so after the shuffle place j still belongs to message[j].
     ranks = torch.empty_like(message)
     ranks[shuffled] = torch.arange(len(message), device=message.device) - message_starts[message]

@@ -68,21 +68,17 @@ class Federation:
             for part in ("validation", "test")
         }
         attacks = by_client("attacks", self.attacks, clients)
-        for client, attack in attacks.items():
-            such_as = "an attack such as fm.attacks.SignFlip()"
-            checks.instance(f"attacks[{client}]", attack, UpdateAttack, such_as)
+        for k, attack in attacks.items():
+            checks.instance(f"attacks[{k}]", attack, UpdateAttack, "such as fm.attacks.Replay()")
         unusable = checks.distinct_ids("unusable", self.unusable, clients).tolist()
         if not set(_not_finite(x, sizes)) <= set(unusable):
             raise ValueError("x: has NaN or infinite values of clients that are not in unusable")
         if len(unusable) == clients:
             raise ValueError("unusable: expected at least one usable client, got all")
-        noise = torch.zeros(clients, dtype=torch.float64)
-        if self.noise is not None:
-            noise = checks.reals("noise", self.noise, [clients]).clone()
+        noise = torch.zeros(clients).double() if self.noise is None else self.noise
         names = checks.texts("names", self.names)
         if names and not len(names) == len(set(names)) == clients:
-            shown = checks.shown(names)
-            raise ValueError(f"names: expected {clients} different names, got {shown}")
+            raise checks.refusal("names", f"{clients} different names", names)
         checks.store(
             self,
             x=x,
@@ -94,7 +90,7 @@ class Federation:
             attacks=attacks,
             unusable=frozenset(unusable),
             name=checks.text("name", self.name),
-            noise=noise,
+            noise=checks.reals("noise", noise, [clients]).clone(),
             names=names,
             notes=by_client("notes", self.notes, clients),
         )
@@ -244,19 +240,18 @@ class Federation:
         try:
             pairs = list(datasets)
         except (TypeError, RuntimeError):  # a nested tensor raises a RuntimeError
-            shown = checks.shown(datasets)
-            raise TypeError(f"datasets: expected a pair (x, y) per client, got {shown}") from None
+            expected = "a pair (x, y) per client"
+            raise checks.refusal("datasets", expected, datasets, TypeError) from None
         if not pairs:
-            raise ValueError("datasets: expected at least one client, got none")
+            raise checks.refusal("datasets", "a pair (x, y) per client", pairs)
         samples: list[Samples] = []
         # A frame's columns have the order of the first client's, wherever their names are the same.
         first = pairs[0][0] if isinstance(pairs[0], tuple | list) and pairs[0] else None
         columns = list(getattr(first, "columns", ()))
-        for client, pair in enumerate(pairs):
+        for k, pair in enumerate(pairs):
             # The first client decides the type, because mixed types would be widened silently.
-            first_x = samples[0][0] if samples else None
-            name_of = f"datasets[{client}]"
-            samples.append(samples_of(name_of, pair, kind, like=first_x, columns=columns))
+            like = samples[0][0] if samples else None
+            samples.append(samples_of(f"datasets[{k}]", pair, kind, like=like, columns=columns))
         validation = samples_of("validation", validation, kind, columns=columns)
         test = samples_of("test", test, kind, columns=columns)
         if classes != 0:
@@ -270,9 +265,9 @@ class Federation:
             raise ValueError("datasets: the inputs of every client have NaN or infinite values")
         # The other clients can train without them, as without a client that is offline.
         if unusable:
+            holds = "holds NaN or infinite inputs and is excluded from training"
             clients = ", ".join(map(str, unusable))
-            message = f"client {clients} holds NaN or infinite inputs and is excluded from training"
-            warnings.warn(f"datasets: {message}", stacklevel=2)
+            warnings.warn(f"datasets: client {clients} {holds}", stacklevel=2)
         return cls(
             x=x,
             y=torch.cat([labels for _, labels in samples]),

@@ -66,9 +66,8 @@ class ByClass(LabelSplit):
         for label, members in holders.items():
             samples = _shuffled((y == label).nonzero()[:, 0], generator)
             if len(samples) < len(members):
-                raise ValueError(
-                    f"clients: class {label} has {len(samples)} samples for {len(members)} clients"
-                )
+                has = f"{len(samples)} samples for {len(members)} clients"
+                raise ValueError(f"clients: class {label} has {has}")
             shares = samples.tensor_split(len(members))
             for client, class_share in zip(members, shares, strict=True):
                 dealt_shares[client].append(class_share)
@@ -76,22 +75,18 @@ class ByClass(LabelSplit):
 
     def _holders(self, present: list[int], clients: int) -> dict[int, list[int]]:
         """The clients that hold each class."""
-        each = self.classes_per_client
-        if each > len(present):
-            raise ValueError(
-                f"classes_per_client: got {each}, but the number of classes is {len(present)}"
-            )
+        each = checks.whole("classes_per_client", self.classes_per_client, 1, len(present))
         if clients * each < len(present):
             raise ValueError(
                 f"classes_per_client: {clients} clients x {each} cannot hold all {len(present)} "
                 "classes; increase it, or select classes with Dataset.only_classes"
             )
-        holders: dict[int, list[int]] = {label: [] for label in present}
         # Taken in turn, so that the classes' numbers of holders differ by at most one.
-        for slot in range(clients * each):
-            label = present[slot % len(present)]
-            holders[label].append(slot // each)
-        return holders
+        slots = range(clients * each)
+        return {
+            label: [slot // each for slot in slots[first :: len(present)]]
+            for first, label in enumerate(present)
+        }
 
 
 @dataclass(frozen=True)

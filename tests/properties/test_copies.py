@@ -48,13 +48,11 @@ MORE: dict[str, dict[str, Any]] = {
     "Federation.from_datasets": {"truth": {0: "nothing"}},
 }
 AAM = fm.methods.AAM(*(torch.rand(shape) for shape in ((1, 3), (1, 2, 2), (1, 2), (1, 2), (1,))))
-STAMP = Backdoor(1, 0.5, (1, 2, 2), 1)
 # Public methods and instances that take arrays: what is called, and with what.
 METHODS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Estimate": (Estimate, {"values": X[0], "stderr": X[1], "evaluations": 1}),
     "Game.__call__": (fm.additive([1.0, 2.0]), {"coalitions": torch.eye(2, dtype=torch.bool)}),
     "AAM.__call__": (AAM, {"sizes": torch.rand(4, 2, 3)}),
-    "Backdoor.stamp": (STAMP.stamp, {"x": X}),
     "DeleteWords.__call__": (DeleteWords(0.5), SPOIL | {"x": X.round()}),
 }
 # Bound methods have an object of their own; else what is public itself, as the calls of
