@@ -26,7 +26,6 @@ from ..parse.checks import (
     choice,
     flag,
     in_order,
-    instance,
     number,
     reals,
     refusal,
@@ -37,7 +36,6 @@ from .fit import labels_for, output_count
 from .gated import Parsed, gated
 from .training import starting_model
 
-a_model = partial(instance, kind=Model, such_as="fm.Model(module)")
 doubles = partial(reals, dtype=torch.float64)
 
 
@@ -109,9 +107,8 @@ round_game = gated(
     training_games.round_game,
     _round_arguments,
     absent=partial(choice, accepted=("left out", "silent")),
-    net=a_model,
 )
-retraining_game = gated(training_games.retraining_game, _retraining_arguments, net=a_model)
+retraining_game = gated(training_games.retraining_game, _retraining_arguments)
 
 
 def _orderings_in_pairs(samples: Any, antithetic: bool, **_: Any) -> Parsed:

@@ -16,9 +16,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ..engine.minibatches import LocalSGD
+from ..engine.model import Model
 from ..games.game import Game
 from ..parse.checks import choice, instance, number, processes, whole
 from ..parse.metric import check_metric
+from ..worlds.federation import Federation
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Parser = Callable[[str, Any], Any]  # (name, value) -> what the core takes; TypeError, ValueError
@@ -32,12 +34,14 @@ def a_local(name: str, value: Any) -> LocalSGD:
 
 # A parameter with one of these names is parsed alike in all functions.
 PARSERS: dict[str, Parser] = {
+    "fed": partial(instance, kind=Federation, such_as="a Federation"),
     "form": partial(choice, accepted=("linear", "hidden")),
     "game": partial(instance, kind=Game, such_as="a Game"),
     "local": a_local,
     "lr": partial(number, low=0, high=1e3, ends="(]"),
     "metric": check_metric,
     "n_jobs": processes,
+    "net": partial(instance, kind=Model, such_as="fm.Model(module)"),
     "on": partial(choice, accepted=("validation", "test")),
     "rounds": whole,
     "seed": partial(whole, low=None),

@@ -11,8 +11,7 @@ import torch
 
 from ..judge import removal
 from ..judge.metrics import as_scores
-from ..parse.checks import by_id, instance, number, reals, refusal
-from ..worlds.federation import Federation
+from ..parse.checks import by_id, number, reals, refusal
 from .gated import Parsed, gated
 from .training import starting_model
 
@@ -23,7 +22,6 @@ def _fractions(name: str, value: Any) -> list[float]:
 
 
 def _removal_arguments(fed: Any, net: Any, scores: Any, **given: Any) -> Parsed:
-    instance("fed", fed, Federation, "a Federation")
     scores = as_scores("scores", by_id("scores", scores, range(fed.clients)))
     if len(scores) != fed.clients:
         raise refusal("scores", f"one for each of {fed.clients} clients", len(scores))

@@ -49,7 +49,6 @@ def _update_arguments(
 def _simulate_arguments(
     fed: Any, net: Any, participation: Any, local: Any, seed: int, theta: Any, **given: Any
 ) -> Parsed:
-    instance("fed", fed, Federation, "a Federation")
     found = shares("participation", participation, fed.clients)
     net, theta = starting_model(fed, net, found.shape[1], local, seed, theta)
     # A metric that fails does so before training.
@@ -101,8 +100,6 @@ def starting_model(
     start: History | None = None,
 ) -> tuple[Model, Tensor]:
     """Check the arguments of any training; return a copy of the model and its first parameters."""
-    instance("fed", fed, Federation, "a Federation")
-    instance("net", net, Model, "fm.Model(module)")
     instance("local", local, LocalSGD, "fm.LocalSGD(...)")
     local.rate(whole("rounds", rounds))  # the last step size must be finite
     check_fits(net, fed.x, fed.classes)

@@ -38,6 +38,8 @@ WORLDS: Table = {
         "classes": (0,),
         "labels": (("a",),),
         "shape": ((1, 2, 3), (1, 2), (1, 1.0, 4)),
+        "groups": ([0, 0, 1, 0, 0, 0], [0, 0]),
+        "missing": (zeros(6, 1), zeros(2, 1).bool()),
     },
     "Dataset.subset": {"index": ([], [60], [-1], [0.5], [[0, 1]], zeros(60).bool())},
     "federation": {

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 import fedlab_mini as fm
 from fedlab_mini.games.estimate import Estimate
 from fedlab_mini.worlds.attacks import Known, UpdateAttack
-from fedlab_mini.worlds.corrupt import Backdoor, DeleteWords
+from fedlab_mini.worlds.corrupt import DeleteWords
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -133,14 +133,6 @@ def test_who_collected_samples_and_what_is_missing_stay_with_them():
         assert (few.groups.tolist(), few.missing.tolist()) == ([0, 1], [[True], [False]])
     assert Dataset(x, [0] * 4, 1).groups.tolist() == [0] * 4
     assert Dataset(x, [0] * 4, 1).missing.shape == (4, 0)
-    for wrong, told in (
-        ({**groups, "groups": [0, 1, 2, 0]}, "groups"),
-        ({**groups, "groups": [0, 1]}, "groups"),
-        ({"missing": torch.zeros(4, 1)}, "missing"),
-        ({"missing": missing[:2]}, "missing"),
-    ):
-        with pytest.raises((TypeError, ValueError), match=f"^{told}: "):
-            Dataset(x, [0] * 4, 1, **wrong)
 
 
 def test_messages_become_counts_or_tokens_of_the_most_frequent_words():

@@ -11,7 +11,7 @@ import fedlab_mini as fm
 from fedlab_bench import METHODS
 from fedlab_bench.compared import BOTH, COMPARED, SIZES, Retrained, Row, watcher
 from fedlab_mini.engine.rounds import Round, Server
-from fedlab_mini.judge.registry import looked_up, scoring
+from fedlab_mini.judge.registry import SCORES, looked_up
 
 NET, CLIENTS = fm.mlp(4, 6, 3), 4
 CHANCE = torch.Generator().manual_seed(0)
@@ -57,8 +57,8 @@ def test_names_are_one_each_and_make_the_comparison() -> None:
     names = [row.name for row in COMPARED]
     assert len(set(names)) == len(names)
     assert list(METHODS) == names
-    assert not {name for name in scoring() if name.startswith("retrained")}
-    assert set(METHODS) - set(scoring()) == {n for n in METHODS if n.startswith("retrained")}
+    assert not {name for name in SCORES if name.startswith("retrained")}
+    assert set(METHODS) - set(SCORES) == {n for n in METHODS if n.startswith("retrained")}
 
 
 SPELLINGS = {
@@ -71,4 +71,4 @@ SPELLINGS = {
 
 
 def test_every_spelling_of_the_command_lines_is_read() -> None:
-    assert looked_up("--methods", list(SPELLINGS), scoring()) == SPELLINGS
+    assert looked_up("--methods", list(SPELLINGS), SCORES) == SPELLINGS
