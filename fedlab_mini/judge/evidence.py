@@ -138,14 +138,14 @@ def _both(
     if weight == 0:
         return usual, usual, weight
     # No seed can be imagined at an infinite end: t's end is kept there if the seeds differ.
-    ends = [
+    start, stop = (
         bound(per_seed, end, share) if math.isfinite(end) else end if agree else other
         for end, share, other in (
             (low, (1 - level) / 2, usual.low),
             (high, (1 + level) / 2, usual.high),
         )
-    ]
-    return usual, Interval(mean, *ends, n), weight
+    )
+    return usual, usual._replace(low=start, high=stop), weight
 
 
 def _mixed(usual: float, crowded: float, weight: float) -> float:

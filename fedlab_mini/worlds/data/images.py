@@ -73,21 +73,16 @@ def cifar10(card: Card, part: str | None) -> Arrays:
 
 def _cifar_batch(card: Card, part: str | None) -> Arrays:
     """A batch of records; each is a label byte, then 32 x 32 bytes of red, of green, of blue."""
-    training = part == "train"
-    path = verified(card, card.files[0 if training else 1])
-    count = card.counts["train" if training else "test"]
-    values = np.fromfile(path, np.uint8, count * 3073)
-    records = values.reshape(count, 3073)
-    # [N, 3072] -> [N, 3, 32, 32], and then [N, 32, 32, 3], as in the subset file
-    images = records[:, 1:].reshape(count, 3, 32, 32)
-    channels_last = images.transpose(0, 2, 3, 1)
-    return np.ascontiguousarray(channels_last), records[:, 0]
+    path = verified(card, card.files[0 if part == "train" else 1])
+    record = np.dtype([("label", np.uint8), ("image", np.uint8, (3, 32, 32))])
+    records = np.fromfile(path, record, card.counts[str(part)])
+    # [N, 3, 32, 32] -> [N, 32, 32, 3], as in the subset file
+    return records["image"].transpose(0, 2, 3, 1), records["label"]
 
 
 def _idx(path: Path) -> np.ndarray:
     """The idx format: two zero bytes, type 8 (bytes), number of axes, big-endian sizes, values."""
-    with gzip.open(path) as stream:
-        content = stream.read()
+    content = gzip.decompress(path.read_bytes())
     # The fourth byte is the number of axes; each has a four-byte size.
     axes = content[3]
     shape = np.frombuffer(content, ">i4", axes, offset=4)

@@ -30,13 +30,9 @@ def read_sms(card: Card) -> Messages:
     content = path.read_bytes()
     if path.suffix == ".gz":
         content = gzip.decompress(content)
-    messages = []
     # Not splitlines, which also splits at rare characters that a message may contain.
-    for message_line in content.decode().split("\n"):
-        if message_line:
-            label, _, message = message_line.partition("\t")
-            messages.append((label, message))
-    return messages
+    lines = (line.partition("\t") for line in content.decode().split("\n") if line)
+    return [(label, message) for label, _, message in lines]
 
 
 def messages(
