@@ -77,13 +77,12 @@ def _round_arguments(
         largest, kind = float(updates.abs().max()), str(updates.dtype)[6:]
         raise ValueError(f"updates: got numbers up to {largest:.3g}, whose squares overflow {kind}")
     y = labels_for(net, "y", y, x, output_count(net, x)).clone()
-    found = {"net": net, "theta": theta, "updates": updates, "x": x, "y": y}
     if weights is not None:
         players = len(updates)
         weights = reals("weights", weights, [players], dtype=theta.dtype).to(updates, copy=True)
         if not (weights > 0).all():
             raise refusal("weights", f"{players} positive numbers", weights.tolist())
-    return found | {"weights": weights}
+    return {"net": net, "theta": theta, "updates": updates, "x": x, "y": y, "weights": weights}
 
 
 def training_arguments(

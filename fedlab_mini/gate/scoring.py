@@ -108,11 +108,8 @@ def score(
     """
     # Copies, here and in the records, because a generator may overwrite a round with the next.
     net = snapshot(instance("net", net, Model, "fm.Model(module)"))
-    samples = ABSENT if validation is None else _samples(validation, net)
-    like, classes = torch.empty(0), 0
-    if validation is not None:
-        like, labels = samples
-        classes = 0 if labels.is_floating_point() else output_count(net, like)
+    samples, classes = (ABSENT, 0) if validation is None else _samples(validation, net)
+    like = torch.empty(0) if validation is None else samples[0]
     check_metric("metric", metric)
     choice("per", per, ("record", "round"))
     named_methods = by_name(methods, SCORES)
@@ -175,13 +172,15 @@ def masked(lengths: Tensor, names: Sequence[Hashable]) -> str:
     )
 
 
-def _samples(validation: Any, net: Model) -> tuple[Tensor, Tensor]:
+def _samples(validation: Any, net: Model) -> tuple[tuple[Tensor, Tensor], int]:
+    """The server's samples, and their number of classes, 0 if the labels are numbers."""
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise refusal("validation", "a pair (x, y)", validation, TypeError)
     inputs = reals("validation[0]", validation[0], ["N", "..."])
     given = alongside("validation[1]", validation[1], validation[0])
-    labels = labels_for(net, "validation[1]", given, inputs, output_count(net, inputs))
-    return inputs.clone(), labels.clone()
+    count = output_count(net, inputs)
+    labels = labels_for(net, "validation[1]", given, inputs, count)
+    return (inputs.clone(), labels.clone()), 0 if labels.is_floating_point() else count
 
 
 class Absent(tuple[Tensor, Tensor]):

@@ -132,9 +132,7 @@ def choice(name: str, value: Any, accepted: Sequence[str]) -> str:
 
 def text(name: str, value: Any) -> str:
     """Any string."""
-    if not isinstance(value, str):
-        raise refusal(name, "a text", value, TypeError)
-    return str(value)
+    return str(instance(name, value, str, "a text"))
 
 
 def texts(name: str, value: Any) -> tuple[str, ...]:

@@ -32,11 +32,9 @@ def samples_of(
     given = checks.in_columns(f"{name}: x", pair[0], columns)
     x = checks.reals(f"{name}: x", given, ["n", "d", "..."], finite=finite)
     y = _labels(f"{name}: y", checks.alongside(f"{name}: y", pair[1], given), x, classes)
-    if like is not None and x.dtype != like.dtype:
-        raise TypeError(f"{name}: inputs are {x.dtype}, the first client's {like.dtype}")
-    if like is not None and x.shape[1:] != like.shape[1:]:
-        shapes = f"shape {list(x.shape[1:])}, the first client's {list(like.shape[1:])}"
-        raise ValueError(f"{name}: inputs have {shapes}")
+    if like is not None and (x.dtype, x.shape[1:]) != (like.dtype, like.shape[1:]):
+        expected = f"inputs like the first client's, {checks.shown(like[:1])}"
+        raise checks.refusal(name, expected, x[:1])
     return x, y
 
 

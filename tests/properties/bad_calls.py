@@ -176,7 +176,6 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     add("Dataset", fm.Dataset, x=samples(6)[0], y=samples(6)[1], classes=3)
     add("Dataset.subset", DATA.subset, index=[0, 1])
     add("Dataset.only_classes", DATA.only_classes, classes=[0, 1])
-    add("Dataset.to", DATA.to)
     fed = small()
     parts = {name: getattr(fed, name) for name in ("x", "y", "sizes", "validation", "test")}
     add("Federation", fm.Federation, **parts, classes=3)

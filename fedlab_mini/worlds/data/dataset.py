@@ -90,15 +90,8 @@ class Dataset:
         return f"Dataset({title}: {len(self)} samples, {features}, {self.classes} classes, {kind})"
 
     def subset(self, index: Tensor | np.ndarray | Sequence[int]) -> Dataset:
-        """The samples at these positions, in that order, or under a boolean mask [N]."""
-        positions = checks.array("index", index, ["n"]).to(self.y.device)
-        if positions.dtype != torch.bool:
-            positions = checks.wholes("index", positions, ["n"], 0, len(self) - 1)
-        elif len(positions) != len(self) or not positions.any():
-            given = f"one that keeps {int(positions.sum())} of {len(positions)}"
-            expected = f"a mask of length {len(self)} that keeps a sample or more"
-            raise ValueError(f"index: expected {expected}, got {given}")
-        return self._rows(positions)
+        """The samples at these positions, in that order."""
+        return self._rows(checks.wholes("index", index, ["n"], 0, len(self) - 1).to(self.y.device))
 
     def _rows(self, keep: Tensor) -> Dataset:
         """The samples at positions, or under a mask."""
@@ -124,16 +117,6 @@ class Dataset:
             classes=count,
             labels=tuple(self.labels[label] for label in chosen),
         )
-
-    def to(
-        self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
-    ) -> Dataset:
-        """The same samples in another floating-point type or on another device."""
-        device = checks.device("device", device)
-        dtype = self.x.dtype if dtype is None else checks.floating("dtype", dtype)
-        here = (self.x, self.y, self.groups, self.missing)
-        x, y, groups, missing = (part.to(device=device) for part in here)
-        return replace(self, x=x.to(dtype), y=y, groups=groups, missing=missing)
 
     def sha256(self) -> str:
         """Fingerprint of the samples: shape, type and bytes of x and y."""
