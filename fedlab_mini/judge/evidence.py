@@ -200,7 +200,7 @@ def detectable(
 
 
 def _checked(name: str, values: Values, low: float, high: float) -> list[float]:
-    """One value per seed, in the range; what only rounding tells apart is made equal."""
+    """One value per seed, in the range; values that differ by rounding only are made equal."""
     low, high = checks.span(low, high)
     rounding = _rounding(name, values)
     # Numbers from float32, such as 1.0000001, may pass an end of the range.
