@@ -21,16 +21,7 @@ from ..games import closed_forms, game, sampling, shapley, training_games, value
 from ..games import kernel as kernels
 from ..games.game import MOST_ENUMERATED
 from ..games.shapley import MOST_SAMPLES
-from ..parse.checks import (
-    alongside,
-    choice,
-    flag,
-    in_order,
-    number,
-    reals,
-    refusal,
-    whole,
-)
+from ..parse.checks import alongside, choice, flag, in_order, number, reals, refusal, whole
 from ..parse.metric import Metric
 from .fit import labels_for, output_count
 from .gated import Parsed, gated

@@ -21,18 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .checks import (
-    array,
-    by_id,
-    dims,
-    distinct_ids,
-    home,
-    ids_of,
-    reals,
-    refusal,
-    shown,
-    wholes,
-)
+from .checks import array, by_id, dims, distinct_ids, home, ids_of, reals, refusal, shown, wholes
 from .ids import client_ids, told_apart
 
 KEYS = ("t", "theta", "updates", "models", "clients", "sizes")
