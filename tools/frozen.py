@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 import fedlab_bench  # noqa: F401  (makes the bench's scores known by name)
 import fedlab_mini as fm
-from fedlab_mini.judge.registry import scoring
+from fedlab_mini.judge.registry import SCORES
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCAL = fm.LocalSGD(epochs=2, batch=16, lr=0.2)
@@ -147,7 +147,7 @@ def results() -> Iterator[tuple[str, Callable[[], Any]]]:
         {"theta": theta, "updates": updates},
         {"theta": theta, "updates": updates.flip(0) / 2},
     ]
-    for name in scoring():
+    for name in SCORES:
         yield (
             f"score, {name}",
             lambda name=name: fm.score(records, net=net, validation=fed.validation, methods=[name])[

@@ -11,10 +11,10 @@ import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_mini.engine.local import limit_of, usable
 from fedlab_mini.engine.rounds import Server
-from fedlab_mini.judge.registry import scoring
+from fedlab_mini.judge.registry import SCORES
 from fedlab_mini.methods.numerics import of_usual_size
 
-NET, BOOK = fm.mlp(4, 5, 3), scoring()
+NET, BOOK = fm.mlp(4, 5, 3), SCORES
 SERVER = Server(5, 3, NET, (numbers(40, 4, seed=1), torch.arange(40) % 3), 0)
 THETA = NET.init(1, dtype=torch.float64)
 UPDATES = 0.1 * (numbers(1, NET.P, seed=2) + numbers(5, NET.P, seed=3))
