@@ -21,7 +21,7 @@ def beta_shapley(game: Game, alpha: float = 16.0, beta: float = 1.0) -> Estimate
     checks.instance("game", game, Game, "a Game")
     alpha = checks.number("alpha", alpha, low=0, ends="()")
     beta = checks.number("beta", beta, low=0, ends="()")
-    with asking(game, MOST_ENUMERATED) as asked:
+    with asking(game, MOST_ENUMERATED) as estimate:
         joined = np.arange(game.n)
         still_out = game.n - 1 - joined
         # In logarithms, because beta functions of large parameters underflow, but not their ratio.
@@ -29,4 +29,4 @@ def beta_shapley(game: Game, alpha: float = 16.0, beta: float = 1.0) -> Estimate
         if not np.isfinite(log_chances).all():
             raise ValueError(f"alpha, beta: too near 0 or too large, got {alpha:g} and {beta:g}")
         values = semivalue(game, np.exp(log_chances))
-    return asked.estimate(f"beta-Shapley({alpha:g}, {beta:g})", values)
+    return estimate(f"beta-Shapley({alpha:g}, {beta:g})", values)

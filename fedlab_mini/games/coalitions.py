@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -63,30 +64,27 @@ class RoundGame:
                 evaluated = evaluate(self, shares[nonempty], totals[nonempty])
             quality[nonempty.cpu()] = evaluated.cpu()
         worth = -quality if self.metric == "loss" else quality
-        return worth if same is None else worth[same]
+        return worth[same]
 
-    def _shares(self, coalitions: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _shares(self, coalitions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Members' weights [C, m], their divisors [C, 1], and the row that each coalition uses."""
-        shares = coalitions.to(self.updates) * self.weights
+        members = coalitions.to(self.updates)
         if self.absent == "left out":
-            return shares, shares.sum(1, keepdim=True), None
-        shares /= self.weights.sum()
-        same = None
-        moved, sums = self.updates.any(1), self.updates.sum(1)
-        alike = len(sums.unique()) < len(sums)
-        if alike:
-            # Clients with equal updates and weights are exchangeable; the first stand for others.
-            sent = torch.cat([self.updates, self.weights[:, None]], 1)
-            group = sent.unique(dim=0, return_inverse=True)[1]
-            twins = group[:, None] == group
-            twins = twins.to(shares)
-            there = (shares > 0).to(shares) @ twins  # [C, m]: members of each client's group
-            earlier = twins.tril(-1).sum(1)
-            shares = (there > earlier) * (self.weights / self.weights.sum())
-        if alike or not moved.all():
-            # Coalitions that differ by zero updates have one model: evaluate it once, equal bits.
-            shares, same = (shares * moved).unique(dim=0, return_inverse=True)
+            shares = members * self.weights
+            return shares, shares.sum(1, keepdim=True), torch.arange(len(shares))
+        # Clients with equal updates and weights are exchangeable; the first stand for the others.
+        present = members @ self._twins > self._twins.tril(-1).sum(1)
+        # Coalitions that differ by zero updates have one model: evaluate it once, equal bits.
+        moved = present * self.updates.any(1) * (self.weights / self.weights.sum())
+        shares, same = moved.unique(dim=0, return_inverse=True)
         return shares, torch.ones_like(shares[:, :1]), same
+
+    @cached_property
+    def _twins(self) -> Tensor:
+        """Which clients sent the same with the same weight, [m, m] of 0 and 1."""
+        sent = torch.cat([self.updates, self.weights[:, None]], 1)
+        group = sent.unique(dim=0, return_inverse=True)[1]
+        return (group[:, None] == group).to(sent)
 
 
 def _one_by_one(game: RoundGame, shares: Tensor, totals: Tensor) -> Tensor:

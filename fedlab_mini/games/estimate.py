@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -69,30 +70,24 @@ def unless_alike(stderr: Tensor, worth: Tensor) -> Tensor:
     return stderr.where(stderr > ROUNDING * worth.abs().max(), torch.nan)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The coalitions that an estimator has requested from a game."""
-
-    game: Game
-    codes: set[int]
-
-    def estimate(self, method: str, values: Tensor, stderr: Tensor | None = None) -> Estimate:
-        """The estimator's result with its cost; without standard errors the result is exact."""
-        if stderr is None:
-            stderr = torch.zeros(self.game.n, dtype=torch.float64)
-        # Training costs one unit for each member, evaluation one for each coalition.
-        members = sum(int(code).bit_count() for code in self.codes)
-        client_epochs = members * self.game.client_epochs
-        return Estimate(values, stderr, len(self.codes), client_epochs, method)
-
-
 @contextlib.contextmanager
-def asking(game: Game, most_players: int | None = None) -> Iterator[Asked]:
+def asking(game: Game, most_players: float = math.inf) -> Iterator[Callable[..., Estimate]]:
     """Record the coalitions that a game is asked for inside the ``with`` block.
 
-    raises  ValueError if it has more than ``most_players``
+    yields  ``_estimate`` for these coalitions, which takes a method, values and standard errors
+    raises  ValueError if the game has more than ``most_players``
     """
-    if most_players is not None and game.n > most_players:
+    if game.n > most_players:
         raise ValueError(f"game: needs all coalitions, n <= {most_players}; got {game.n} players")
     with game.tally() as codes:
-        yield Asked(game, codes)
+        yield partial(_estimate, game, codes)
+
+
+def _estimate(
+    game: Game, codes: set[int], method: str, values: Tensor, stderr: Tensor | None = None
+) -> Estimate:
+    """An estimator's result with its cost; without standard errors the result is exact."""
+    stderr = torch.zeros(game.n, dtype=torch.float64) if stderr is None else stderr
+    # Training costs one unit for each member, evaluation one for each coalition.
+    members = sum(int(code).bit_count() for code in codes)
+    return Estimate(values, stderr, len(codes), members * game.client_epochs, method)

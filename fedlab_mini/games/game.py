@@ -57,10 +57,16 @@ class Game:
         if self.n <= MOST_DENSE:
             self._memo = np.full(1 << self.n, np.nan)
         self._tallies: list[set[int]] = []
-        self.evaluations = 0
 
     def __repr__(self) -> str:
         return f"Game({self.name}: {self.n} players, {self.evaluations} coalitions evaluated)"
+
+    @property
+    def evaluations(self) -> int:
+        """How many distinct coalitions have been evaluated."""
+        if isinstance(self._memo, dict):
+            return len(self._memo)
+        return int(np.isfinite(self._memo).sum())
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Worth [C] of the coalitions [C, n]; each is computed once only."""
@@ -108,7 +114,10 @@ class Game:
             first = int(strange.nonzero()[0])
             members = coalitions[first].nonzero().flatten().tolist()
             raise ValueError(f"value: gave {float(worth[first])} for the coalition {members}")
-        self._remember(codes, worth.numpy())
+        if isinstance(self._memo, dict):
+            self._memo.update(zip(codes.tolist(), worth.tolist(), strict=True))
+        else:
+            self._memo[codes.astype(np.int64)] = worth.numpy()
 
     def _look_up(self, codes: np.ndarray) -> np.ndarray:
         """The stored worth of coalitions, NaN if there is none."""
@@ -116,14 +125,6 @@ class Game:
             worth = [self._memo.get(code, math.nan) for code in codes.tolist()]
             return np.array(worth, dtype=np.float64)
         return self._memo[codes.astype(np.int64)]
-
-    def _remember(self, codes: np.ndarray, worth: np.ndarray) -> None:
-        unknown = np.isnan(self._look_up(codes))
-        if isinstance(self._memo, dict):
-            self._memo.update(zip(codes.tolist(), worth.tolist(), strict=True))
-        else:
-            self._memo[codes.astype(np.int64)] = worth
-        self.evaluations += int(unknown.sum())
 
 
 def encode(coalitions: Tensor) -> np.ndarray:
@@ -145,8 +146,6 @@ def decode(codes: np.ndarray, n: int) -> Tensor:
     if n <= 62:
         shifted = codes.astype(np.int64)[:, None] >> np.arange(n)
         return torch.from_numpy(shifted & 1 == 1)
-    if len(codes) == 0:
-        return torch.zeros(0, n, dtype=torch.bool)
     width = (n + 7) // 8
     packed = b"".join(int(code).to_bytes(width, "little") for code in codes)
     rows = np.frombuffer(packed, dtype=np.uint8).reshape(len(codes), width)

@@ -34,10 +34,10 @@ def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
     source   [Lundberg & Lee 2017; Covert & Lee 2021]; chapter 2
     """
     generator = stream(seed, "coalitions")
-    with asking(game) as asked:
+    with asking(game) as estimate:
         players = game.n
         if players < 3 or (players <= MOST_ENUMERATED and budget >= 1 << players):
-            return asked.estimate(METHOD, exact(game).values)
+            return estimate(METHOD, exact(game).values)
         if not 2 * players <= budget <= MOST_SAMPLES:
             raise ValueError(
                 f"budget: expected 2 n = {2 * players} to {MOST_SAMPLES} evaluations, got {budget}"
@@ -48,7 +48,7 @@ def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
         worth, gain = asked_worth.view(2, -1) - empty, float(full - empty)
         values, stderr = _least_squares(coalitions.double(), worth, times, gain)
     largest = torch.stack([empty, full, asked_worth.abs().max()])
-    return asked.estimate(METHOD, values, unless_alike(stderr, largest))
+    return estimate(METHOD, values, unless_alike(stderr, largest))
 
 
 def _paired_sample(n: int, pairs: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -29,7 +29,7 @@ def permutation(game: Game, samples: int, seed: int = 0, *, antithetic: bool = F
                 if there is no spread
     source      [Castro et al. 2009; Mitchell et al. 2022]; chapter 2
     """
-    with asking(game) as asked:
+    with asking(game) as estimate:
         drawn_orders = samples // 2 if antithetic else samples
         orders = _random_orders(game.n, drawn_orders, stream(seed, "orders"))
         gains = _marginal_gains(game, orders)
@@ -37,7 +37,7 @@ def permutation(game: Game, samples: int, seed: int = 0, *, antithetic: bool = F
             # An ordering and its reverse are one sample, because they depend on each other.
             gains = (gains + _marginal_gains(game, orders.flip(1))) / 2
     method = "antithetic permutations" if antithetic else "permutations"
-    return asked.estimate(method, gains.mean(0), _standard_error(game, gains))
+    return estimate(method, gains.mean(0), _standard_error(game, gains))
 
 
 def truncated(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> Estimate:
@@ -48,11 +48,11 @@ def truncated(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -
                errors do not show it (if v(N) is v(empty), all values are 0)
     source     [Ghorbani & Zou 2019, Algorithm 1]; chapter 3
     """
-    with asking(game) as asked:
+    with asking(game) as estimate:
         orders = _random_orders(game.n, samples, stream(seed, "orders"))
-        gains = _truncated_gains(game, orders, tolerance)
+        gains = gains_in(game, orders, tolerance)
     stderr = _standard_error(game, gains)
-    return asked.estimate("truncated permutations", gains.mean(0), stderr)
+    return estimate("truncated permutations", gains.mean(0), stderr)
 
 
 def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> Estimate:
@@ -63,7 +63,7 @@ def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> E
     source     [Liu et al. 2022, GTG-Shapley]; chapter 2
     """
     generator = stream(seed, "guided orders")
-    with asking(game) as asked:
+    with asking(game) as estimate:
         players = game.n
         sweeps = -(-samples // players)
         # [sweeps, n] -> [samples]: the leaders of each sweep are a random ordering
@@ -72,18 +72,13 @@ def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> E
         # After its leader an ordering keeps the other players as they were drawn.
         followers = orders[orders != leaders[:, None]].view(samples, players - 1)
         orders = torch.cat([leaders[:, None], followers], 1)
-        gains = _truncated_gains(game, orders, tolerance)
+        gains = gains_in(game, orders, tolerance)
     # Orderings of one sweep depend on each other, so errors come from means of whole sweeps.
     whole_sweeps = samples // players
     # [sweeps * n orderings, n] -> [sweeps, n]
     sweep_means = gains[: whole_sweeps * players].view(whole_sweeps, players, players).mean(1)
     stderr = _standard_error(game, sweep_means)
-    return asked.estimate("guided permutations", gains.mean(0), stderr)
-
-
-def gains_in(game: Game, orders: Tensor, tolerance: float = 0.0) -> Tensor:
-    """What every player adds in every ordering, [samples, n]; truncated as in ``truncated``."""
-    return _truncated_gains(game, orders, tolerance)
+    return estimate("guided permutations", gains.mean(0), stderr)
 
 
 def _random_orders(n: int, samples: int, generator: torch.Generator) -> Tensor:
@@ -109,8 +104,8 @@ def _gains_of_orders(game: Game, orders: Tensor) -> Tensor:
     return gains.scatter_(1, orders, worth.diff(dim=1))
 
 
-def _truncated_gains(game: Game, orders: Tensor, tolerance: float) -> Tensor:
-    """What every player adds in every ordering, but 0 after the worth has come near v(N)."""
+def gains_in(game: Game, orders: Tensor, tolerance: float = 0.0) -> Tensor:
+    """What every player adds in every ordering, [samples, n]; 0 after a worth close to v(N)."""
     # Without this line an ordering would stop if a worth happens to equal v(N).
     if tolerance == 0:
         return _marginal_gains(game, orders)

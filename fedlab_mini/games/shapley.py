@@ -26,12 +26,12 @@ def exact(game: Game) -> Estimate:
     raises  ValueError for more than 24 players; use ``permutation`` or ``kernel`` for these
     source  [Shapley 1953]; chapter 2
     """
-    with asking(game, MOST_ENUMERATED) as asked:
+    with asking(game, MOST_ENUMERATED) as estimate:
         players = game.n
         # Chapter 2, step 2: every size has weight 1 / n, which the coalitions of this size share.
         weights = [1 / (players * math.comb(players - 1, joined)) for joined in range(players)]
         values = semivalue(game, np.array(weights))
-    return asked.estimate("exact by subsets", values)
+    return estimate("exact by subsets", values)
 
 
 def semivalue(game: Game, weights: np.ndarray) -> Tensor:
@@ -50,20 +50,20 @@ def semivalue(game: Game, weights: np.ndarray) -> Tensor:
 
 def leave_one_out(game: Game) -> Estimate:
     """v(N) - v(N without i), from n + 1 evaluations; the sum is not the gain."""
-    with asking(game) as asked:
+    with asking(game) as estimate:
         everybody = torch.ones(1, game.n, dtype=torch.bool)
         all_but_one = ~torch.eye(game.n, dtype=torch.bool)
         worth = game(torch.cat([everybody, all_but_one]))
-    return asked.estimate("leave one out", worth[0] - worth[1:])
+    return estimate("leave one out", worth[0] - worth[1:])
 
 
 def alone(game: Game) -> Estimate:
     """v({i}) - v(empty), from n + 1 evaluations; the sum is not the gain."""
-    with asking(game) as asked:
+    with asking(game) as estimate:
         nobody = torch.zeros(1, game.n, dtype=torch.bool)
         singles = torch.eye(game.n, dtype=torch.bool)
         worth = game(torch.cat([nobody, singles]))
-    return asked.estimate("alone", worth[1:] - worth[0])
+    return estimate("alone", worth[1:] - worth[0])
 
 
 def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
@@ -74,7 +74,7 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
     source   [Banzhaf 1965; Wang & Jia 2023]; chapter 2
     """
     generator = stream(seed, "banzhaf")
-    with asking(game) as asked:
+    with asking(game) as estimate:
         if samples is None:
             coalitions = all_coalitions(game.n)
         else:
@@ -90,7 +90,7 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
     mean_outside = worth @ absent / outside.clamp(min=1)
     values = mean_inside - mean_outside
     if samples is None:
-        return asked.estimate("Banzhaf", values)
+        return estimate("Banzhaf", values)
     deviation_inside = (worth[:, None] - mean_inside) ** 2
     deviation_outside = (worth[:, None] - mean_outside) ** 2
     # The two means are over different coalitions, so the variance of their difference is the sum.
@@ -99,4 +99,4 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
     # If a player is in all coalitions or in none, its value is unknown: 0 with an error of NaN.
     well_known = (inside > 0) & (outside > 0)
     stderr = unless_alike(variance.sqrt(), worth)
-    return asked.estimate("Banzhaf", values.where(well_known, 0), stderr)
+    return estimate("Banzhaf", values.where(well_known, 0), stderr)

@@ -8,7 +8,8 @@ model and shuffles, so that two worths differ by their members, not by chance.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -55,19 +56,13 @@ def round_game(
     if absent == "left out":
         return Game(players, value, name="a round")
     # Coalitions that differ by zero updates are evaluated only once, also in separate calls.
-    moved = _Moved(Game(players, value), updates.any(1).cpu())
+    moved = partial(_of_moved, Game(players, value), updates.any(1).cpu())
     return Game(players, moved, name="a round, silent")
 
 
-@dataclass(frozen=True)
-class _Moved:
+def _of_moved(game: Game, moved: Tensor, coalitions: Tensor) -> Tensor:
     """The worth of a coalition, computed for its members with updates that are not zero."""
-
-    game: Game
-    moved: Tensor
-
-    def __call__(self, coalitions: Tensor) -> Tensor:
-        return self.game(coalitions & self.moved)
+    return game(coalitions & moved)
 
 
 def retraining_game(
@@ -90,38 +85,17 @@ def retraining_game(
     v(empty) is the quality of the untrained model; cost: |S| x rounds x passes client epochs
     """
     local = LocalSGD() if local is None else local
-    value = _Retrained(fed, net, rounds, local, metric, seed, on, cache, n_jobs)
+    settings: dict[str, Any] = {"local": local, "metric": metric, "seed": seed, "on": on}
+    value = partial(_retrained, fed, net, rounds, **settings, cache=cache, n_jobs=n_jobs)
     passes = [local.passes(int(size)) for size in fed.sizes]
     client_epochs = rounds * float(np.mean(passes))
     return Game(fed.clients, value, name="retraining", client_epochs=client_epochs)
 
 
-@dataclass(frozen=True)
-class _Retrained:
-    """Computes the worth of coalitions by training them; see ``retraining_game``."""
-
-    fed: Federation
-    net: Model
-    rounds: int
-    local: LocalSGD
-    metric: Metric
-    seed: int
-    on: str
-    cache: str | os.PathLike[str] | None
-    n_jobs: int | None
-
-    def __call__(self, coalitions: Tensor) -> Tensor:
-        quality = simulate(
-            self.fed,
-            self.net,
-            # [C, n] -> [C, T, n] without a copy
-            participation=coalitions[:, None, :].expand(-1, self.rounds, -1),
-            local=self.local,
-            seed=self.seed,
-            metric=self.metric,
-            on=self.on,
-            last=True,
-            cache=self.cache,
-            n_jobs=self.n_jobs,
-        )[:, 0]
-        return -quality if self.metric == "loss" else quality
+def _retrained(
+    fed: Federation, net: Model, rounds: int, coalitions: Tensor, **settings: Any
+) -> Tensor:
+    """The worth of coalitions by training them; ``settings`` are those of ``simulate``."""
+    participation = coalitions[:, None, :].expand(-1, rounds, -1)  # [C, T, n] without a copy
+    quality = simulate(fed, net, participation, last=True, **settings)[:, 0]
+    return -quality if settings["metric"] == "loss" else quality

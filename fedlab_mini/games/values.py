@@ -25,13 +25,13 @@ def least_core(game: Game) -> Estimate:
     they lie in the core
     raises  ValueError for more than 12 players        source  [Yan & Procaccia 2021]; chapter 2
     """
-    with asking(game, MOST_PLAYERS) as asked:
+    with asking(game, MOST_PLAYERS) as estimate:
         members, worth, gain = _constraints(game)
         shortfall = _shortfall(members, worth, gain)
         # Without this slack no shares might meet all constraints, because of rounding.
         slack = TIGHT * _largest(worth, gain)
         shares = _shortest(members, worth - shortfall - slack, gain)
-    return asked.estimate("least core", torch.tensor(shares))
+    return estimate("least core", torch.tensor(shares))
 
 
 def core_shortfall(game: Game) -> float:
@@ -53,7 +53,7 @@ def nucleolus(game: Game) -> Estimate:
     raises  ValueError for more than 12 players
     source  [Schmeidler 1969; Maschler, Peleg & Shapley 1979]; chapter 2
     """
-    with asking(game, MOST_PLAYERS) as asked:
+    with asking(game, MOST_PLAYERS) as estimate:
         members, worth, gain = _constraints(game)
     fixed_rows = np.ones((1, game.n))
     fixed_sums = np.array([gain])
@@ -73,7 +73,7 @@ def nucleolus(game: Game) -> Estimate:
         undecided = np.linalg.norm(residuals, axis=1) > 1e-7
         members, worth = members[undecided], worth[undecided]
     shares = np.linalg.lstsq(fixed_rows, fixed_sums, rcond=None)[0]
-    return asked.estimate("nucleolus", torch.tensor(shares))
+    return estimate("nucleolus", torch.tensor(shares))
 
 
 def _constraints(game: Game) -> tuple[np.ndarray, np.ndarray, float]:
