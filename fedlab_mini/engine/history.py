@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,9 @@ class Cost:
     client_epochs: float = 0.0
     model_evaluations: int = 0
     seconds: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 Changes = list[tuple[Tensor, Tensor]]  # for each round: client ids and their entries
@@ -173,7 +176,7 @@ class History:
         return replace(
             self,
             changes={name: list(changes) for name, changes in self.changes.items()},
-            cost=replace(self.cost, seconds=self.cost.seconds + seconds),
+            cost=self.cost + Cost(seconds=seconds),
             state=copied(self.state),
             memory=copied(self.memory),
             labels=labels.clone(),
@@ -199,7 +202,7 @@ class History:
         for whose in ("state", "memory"):
             held: State = getattr(self, whose)
             arrays |= {f"{whose}.{name}": to_numpy(part) for name, part in held.items()}
-        numbers = [self.clients, self.limit, *vars(self.cost).values()]
+        numbers = [self.clients, self.limit, *astuple(self.cost)]
         arrays |= {"made_from": np.array(words), "numbers": np.array(numbers)}
         arrays |= {"metric": np.array(self.metric)}
         for name, changes in self.changes.items():

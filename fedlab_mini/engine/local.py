@@ -94,16 +94,14 @@ def client_updates(
     plan = shuffles.plan(t, *pairs.numpy().T)
     # Sorted by their number of steps, rows leave no gaps in a stack; lexsort is stable.
     stack_order = torch.from_numpy(np.lexsort((-samples.numpy(), -plan.steps[entry].numpy())))
-    run, client, entry = run[stack_order], client[stack_order], entry[stack_order]
+    run, entry, lr = run[stack_order], entry[stack_order], shuffles.local.rate(t)
     in_order = torch.equal(stack_order, torch.arange(len(stack_order)))
     # Stacks write into slices of ``out``; if the order has changed, rows are copied there below.
     place = out if in_order else None
-    lr = shuffles.local.rate(t)
-    stacks = train_rows(fed, net, thetas, run, entry, plan, lr, out=place, shuffles=shuffles)
-    for stack_rows, updates in stacks:
+    for rows, updates in train_rows(fed, net, thetas, run, entry, plan, lr, shuffles, place):
         if out is not None and not in_order:
-            out[stack_order[stack_rows]] = updates
-        yield stack_order[stack_rows], updates
+            out[stack_order[rows]] = updates
+        yield stack_order[rows], updates
 
 
 def round_updates(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -74,33 +74,26 @@ class LocalSGD(Settings):
         return sum(map(self.passes, sizes.tolist()))
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """The minibatches of one round for E entries: an entry is a client and the samples it uses.
 
     Every minibatch has ``batch`` places, so that those of many clients form one table. The last
     minibatch of a pass is padded with samples that have weight 0.
 
     blocks  [S, batch]  sample indices; entry e owns the rows first[e] .. first[e] + steps[e] - 1
+    t, seed             the round and the seed of the shuffle
     fill    [S]         how many samples of a block are real; the rest is padding
     first, steps  [E]   where an entry's steps begin, and how many there are
-    clients  [E]        the client of each entry; t, seed  the round and the seed of the shuffle
+    clients  [E]        the client of each entry
     """
 
     blocks: Tensor
+    t: int
+    seed: int
     fill: Tensor
     first: Tensor
     steps: Tensor
     clients: Tensor
-    t: int
-    seed: int
-
-    def batches(self, entry: int) -> list[Tensor]:
-        """Sample indices of one entry, step by step, without the padding."""
-        begin = int(self.first[entry])
-        end = begin + int(self.steps[entry])
-        filled = self.fill[begin:end].tolist()
-        return [row[:count] for row, count in zip(self.blocks[begin:end], filled, strict=True)]
 
 
 class Layout:
@@ -111,7 +104,7 @@ class Layout:
     limits   [n] how many samples that entry uses, or None if all entries use all samples
     padding  [S * batch] what the blocks hold before they are filled: each client's first sample
     passes   for each pass: a mask of the used samples that it contains, and their places
-    fill, first, steps, clients   as in ``Plan``
+    of_plan  the fill, first, steps and clients of a ``Plan``
     """
 
     def __init__(self, shuffles: Shuffles, clients: np.ndarray, counts: np.ndarray):
@@ -152,9 +145,8 @@ class Layout:
 
         step_of_pass = _within(block_counts) % np.repeat(steps_of_pass, block_counts)
         samples_left = np.repeat(counts, block_counts) - step_of_pass * batch
-        self.fill = torch.from_numpy(np.minimum(samples_left, batch))
-        self.first, self.steps = torch.from_numpy(first), torch.from_numpy(steps)
-        self.clients = torch.from_numpy(clients)
+        of_plan = np.minimum(samples_left, batch), first, steps, clients
+        self.of_plan = tuple(map(torch.from_numpy, of_plan))
 
 
 def _within(lengths: np.ndarray) -> np.ndarray:
@@ -217,12 +209,4 @@ class Shuffles:
                 samples = samples[self.rank[samples] < layout.limits]
             blocks[target] = samples[takes_part]
         table = torch.from_numpy(blocks).view(-1, self.local.batch)
-        return Plan(
-            blocks=table,
-            fill=layout.fill,
-            first=layout.first,
-            steps=layout.steps,
-            clients=layout.clients,
-            t=t,
-            seed=self.seed,
-        )
+        return Plan(table, t, self.seed, *layout.of_plan)

@@ -96,21 +96,16 @@ class Model:
         """
         dtype, device = checks.floating("dtype", dtype), checks.device("device", device)
         noise = stream(seed, "initial model").initial_seed()
-        with LOCK:
-            # Always float32, because PyTorch draws other numbers in float64.
-            fresh = copied(self.module).float()
-            before = [p.detach().clone() for p in trainable(fresh).values()]
-            # PyTorch's initialisers use the global generator, which belongs to the caller.
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(noise)
-                for part in fresh.modules():
-                    if hasattr(part, "reset_parameters"):
-                        part.reset_parameters()  # type: ignore[operator]
-            # A parameter that no initialiser changed is returned with all digits, not as float32.
-            now = trainable(fresh).values(), before, trainable(self.module).values()
-            triples = zip(*now, strict=True)
-            drawn = [given if torch.equal(new, old) else new for new, old, given in triples]
-        return torch.cat([p.detach().flatten() for p in drawn]).to(dtype=dtype, device=device)
+        # PyTorch's initialisers use the global generator, which belongs to the caller.
+        with LOCK, torch.random.fork_rng(devices=[]):
+            fresh = copied(self.module)
+            torch.manual_seed(noise)
+            for part in fresh.modules():
+                if hasattr(part, "reset_parameters"):
+                    # In float32, because PyTorch draws other numbers in float64.
+                    part.float().reset_parameters()  # type: ignore[operator]
+            drawn = [p.detach().flatten() for p in trainable(fresh).values()]
+        return torch.cat(drawn).to(dtype=dtype, device=device)
 
     def theta(self) -> Tensor:
         """The module's own parameters as one vector [P], for instance of a trained module."""

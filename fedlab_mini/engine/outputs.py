@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
 from operator import itemgetter
@@ -108,14 +107,9 @@ def outputs(net: Model, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
 def stacked_outputs(net: Model, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
     """Outputs [R, N, classes] of R models ``[R, *shape]``, each for its own ``x [R, N, ...]``.
 
-    It works only if ``numbers_per_sample`` returns a number.
+    It works only if ``look`` finds how many numbers autograd keeps of a sample.
     """
     return vmap(partial(outputs, net))(list(parameters), x)
-
-
-def numbers_per_sample(net: Model, x: Tensor, *, training: bool) -> int | None:
-    """How many numbers autograd keeps of a sample; None if models must run one by one."""
-    return look(net, x, training=training).numbers
 
 
 def look(net: Model, x: Tensor, *, training: bool) -> probe.Look:
@@ -148,7 +142,7 @@ def quality(
 
     returns  [C] for each metric
     """
-    results: dict[int, list[Tensor]] = defaultdict(list)
+    results: list[list[Tensor]] = []
     of_classes = net.objective.given_loss is None
     answers = _of_perceptrons if parts(net).layers else _of_modules
     measures = [measure_of(net, metric) for metric in metrics]
@@ -157,9 +151,8 @@ def quality(
             # Only the outputs show how many classes a module has.
             if of_classes and int(y.max()) >= found.shape[2]:
                 checks.wholes("y", y, [len(x)], 0, found.shape[2] - 1)
-            for place, of_metric in enumerate(measures):
-                results[place].append(of_metric(found, y))
-    return tuple(map(torch.cat, results.values()))
+            results.append([of_metric(found, y) for of_metric in measures])
+    return tuple(torch.cat(of_metric) for of_metric in zip(*results, strict=True))
 
 
 def _of_perceptrons(net: Model, thetas: Tensor, x: Tensor) -> Iterator[Tensor]:

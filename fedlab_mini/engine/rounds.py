@@ -106,27 +106,21 @@ class Strategy(Protocol):
 
     def init(self, server: Server) -> State:
         """The state before round 1."""
-        ...
 
     def select(self, server: Server, state: State, t: int) -> Tensor:
         """Ids of the clients that are selected for round ``t``."""
-        ...
 
     def step(self, server: Server, state: State, round: Round) -> Step:
         """The round's result; ``state`` is a copy, so ``step`` may write into it."""
-        ...
 
     def scores(self, server: Server, state: State) -> Tensor:
         """Contribution of every client so far, [K]."""
-        ...
 
     def message(self, server: Server, state: State, t: int) -> Message | None:
         """What the server sends to clients besides its model, after round ``t``; None: nothing."""
-        ...
 
     def heard(self, server: Server, state: State, changed: Tensor) -> State:
         """The state after the clients ``changed`` have changed labels; ``state`` is a copy, too."""
-        ...
 
 
 def copied(state: State) -> State:
@@ -154,7 +148,6 @@ class Workers(Protocol):
     @property
     def of_clients(self) -> Callable[[], dict[str, str]]:
         """A function that returns all that the clients' training depends on, part by part."""
-        ...
 
     def updates(
         self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor
@@ -163,8 +156,6 @@ class Workers(Protocol):
 
         ids [m] in the order of ``chosen``; last_step [P] what the server added to the model last
         """
-        ...
 
     def answers(self, message: Message, clients: Tensor, theta: Tensor, t: int) -> Tensor:
         """Ids of the ``clients`` that changed labels after a message in round ``t``."""
-        ...

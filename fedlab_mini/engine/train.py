@@ -12,7 +12,7 @@ import copy
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import nan
 
@@ -89,7 +89,8 @@ class Training:
         # The gate wraps a strategy that is not the book's; a record has it as it was given.
         given = getattr(self.strategy, "inside", self.strategy)
         none = torch.empty(0, dtype=torch.float64)
-        self.last_scores = none  # [K] after the last round; empty before the first
+        # [K] after the last round; NaN before the first, which no score equals
+        self.last_scores = torch.full((self.server.clients,), nan, dtype=torch.float64)
         self.record = History(
             accuracy=none,
             loss=none,
@@ -132,7 +133,7 @@ class Training:
         chosen = self.strategy.select(self.server, record.state, t)
         clients, updates = workers.updates(record.theta, chosen, t, record.last_step)
         # A client that is left out below has trained, so its epochs count.
-        self._spend(client_epochs=self.local.client_epochs(workers.sizes[clients]))
+        record.cost += Cost(client_epochs=self.local.client_epochs(workers.sizes[clients]))
         good = usable(updates, record.limit)
         if good is not None:
             bad = clients[~good].tolist()
@@ -156,13 +157,8 @@ class Training:
             self.watch(round, step)
         record.last_step = step.theta - record.theta
         record.theta, record.state = step.theta, step.state
-        self._spend(model_evaluations=step.evaluated)
+        record.cost += Cost(model_evaluations=step.evaluated)
         return step
-
-    def _spend(self, **costs: float) -> None:
-        """Add to the costs so far."""
-        cost = self.record.cost
-        self.record.cost = replace(cost, **{n: getattr(cost, n) + c for n, c in costs.items()})
 
     def _exchange_messages(self, t: int) -> None:
         """Send the strategy's message to clients, and tell it which clients changed labels."""
@@ -176,13 +172,12 @@ class Training:
 
     def _note(self, chosen: Tensor, clients: Tensor, step: Step) -> None:
         """Write the round's scores, weights and clients into the record, and evaluate the model."""
-        record, K = self.record, self.server.clients
+        record = self.record
         scores = self.strategy.scores(self.server, record.state)
-        ids, last, bits = torch.arange(K), self.last_scores, BITS[scores.dtype]
-        if record.rounds and last.dtype == scores.dtype:
-            # Store only scores whose bits have changed, because 0.0 and -0.0 differ in their bytes.
-            ids = (scores.view(bits) != last.view(bits)).nonzero().flatten()
-        self.last_scores = scores.clone()
+        last = self.last_scores
+        # Store only scores whose bytes have changed; those of 0.0 and -0.0 differ.
+        changed = (scores != last) | (scores.signbit() != last.signbit())
+        ids, self.last_scores = changed.nonzero().flatten(), scores.clone()
         accused = torch.tensor(step.named, dtype=torch.int)
         entries = {
             "scores": (ids.int(), self.last_scores[ids]),
@@ -206,9 +201,6 @@ class Training:
         accuracy, loss = accuracy.cpu(), loss.cpu()
         record.accuracy = torch.cat([record.accuracy, accuracy if known else loss * nan])
         record.loss = torch.cat([record.loss, loss])
-
-
-BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
 def made_from(of_clients: Callable[[], dict[str, str]], strategy: Strategy) -> dict[str, str]:

@@ -33,7 +33,9 @@ def planned(fed, local: LocalSGD, seed: int, t: int, **used: int):
 
 def batches(plan, e: int) -> list[list[int]]:
     """The sample indices of entry e, step by step."""
-    return [samples.tolist() for samples in plan.batches(e)]
+    owned = slice(int(plan.first[e]), int(plan.first[e] + plan.steps[e]))
+    rows = zip(plan.blocks[owned].tolist(), plan.fill[owned].tolist(), strict=True)
+    return [row[:count] for row, count in rows]
 
 
 def joined(steps: list[list[int]]) -> list[int]:

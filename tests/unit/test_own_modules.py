@@ -12,7 +12,7 @@ from torch import nn
 import fedlab_mini as fm
 from fedlab_mini.engine.fast.stacks import rows_at_once
 from fedlab_mini.engine.minibatches import LocalSGD, Shuffles
-from fedlab_mini.engine.outputs import numbers_per_sample
+from fedlab_mini.engine.outputs import look
 
 SIZES = (9, 1, 20, 33, 4, 16, 2, 40)  # last minibatches of many widths
 
@@ -24,7 +24,7 @@ def test_stacks_that_hold_what_fits_the_cache_train_and_judge_as_a_loop(
     fed, local = make_fed(SIZES, server=700), LocalSGD(batch=8, steps=5)
     net = fm.Model(nn.Sequential(*layers))
     plan = Shuffles(fed, local, 0).plan(1, torch.arange(8).numpy(), fed.sizes.numpy())
-    kept = numbers_per_sample(net, fed.x, training=True)
+    kept = look(net, fed.x, training=True).numbers
     assert 6 + 6 < kept < 60  # inputs, and what Tanh put out; not the parameters
     noise = torch.Generator().manual_seed(0)
     thetas = net.init(1) + torch.randn(5, net.P, generator=noise, dtype=torch.float64) / 9

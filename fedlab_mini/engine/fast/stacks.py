@@ -19,7 +19,7 @@ from ...streams import LOCK, no_denormals
 from ...worlds.federation import Federation
 from ..minibatches import Plan, Shuffles
 from ..model import Model
-from ..outputs import CACHE, numbers_per_sample, parts, stacked_outputs
+from ..outputs import CACHE, look, parts, stacked_outputs
 from .alone import Alone
 
 STACK = 5 << 20  # bytes of parameters trained in one stack; they fit into the cache
@@ -35,9 +35,8 @@ def train_rows(
     entry: Tensor,
     plan: Plan,
     lr: float,
-    *,
+    shuffles: Shuffles,
     out: Tensor | None = None,
-    shuffles: Shuffles | None = None,
 ) -> Iterator[tuple[slice, Tensor]]:
     """Train R rows, row r from ``thetas[run[r]]`` on the minibatches of entry ``entry[r]``.
 
@@ -48,11 +47,10 @@ def train_rows(
     """
     with no_denormals():
         at_once = rows_at_once(fed, net, plan, len(run))
-        stack = shuffles.stack if shuffles else None
+        stack = shuffles.stack
         if stack is None or stack.net is not net or stack.most < at_once:
             stack = new_stack(fed, net, thetas, plan, at_once)
-        if shuffles:
-            shuffles.stack = stack
+        shuffles.stack = stack
         stack.begin_round(plan, lr)
         for low in range(0, len(run), at_once):
             rows = slice(low, low + at_once)
@@ -66,7 +64,7 @@ def rows_at_once(fed: Federation, net: Model, plan: Plan, rows: int) -> int:
     fitting = STACK // (net.P * number)
     # Autograd keeps activations until the backward pass, and they must fit into the cache, too.
     by_hand = parts(net).layers and net.objective.given_loss is None
-    if not by_hand and (kept := numbers_per_sample(net, fed.x, training=True)):
+    if not by_hand and (kept := look(net, fed.x, training=True).numbers):
         batch = plan.blocks.shape[1]
         fitting = min(fitting, CACHE // (kept * batch * number))
     # At least one, because a model may be larger than the cache.
@@ -79,7 +77,7 @@ def new_stack(fed: Federation, net: Model, like: Tensor, plan: Plan, most: int) 
     # The gradients by hand are those of cross-entropy.
     if parts(net).layers and net.objective.given_loss is None:
         return PerceptronStack(net, fed, like, most, batch)
-    if numbers_per_sample(net, fed.x, training=True):
+    if look(net, fed.x, training=True).numbers:
         return ModuleStack(net, fed, like, most, batch)
     return Alone(net, fed, like, most)
 
