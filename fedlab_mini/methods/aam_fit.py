@@ -200,28 +200,21 @@ def fit_aam(
     # The fit begins at the mean accuracy, so Adam spends no steps on getting there.
     level = (accuracy * weight[:, :, None]).sum((1, 2))
     parameters = _first_parameters(sizes, level, start, seed)
-    first_moments = [torch.zeros_like(parameter) for parameter in parameters]
-    second_moments = [torch.zeros_like(parameter) for parameter in parameters]
+    moments = [[torch.zeros_like(parameter) for parameter in parameters] for _ in range(2)]
     step_counts = [torch.zeros((), device=level.device) for _ in parameters]
     omega = parameters[0]
     slopes_of = _linear_slopes if form == "linear" else _hidden_slopes
-    losses, omegas = [], []
+    losses = omega.new_empty(steps // every, len(omega))
+    omegas = omega.new_empty(steps // every, *omega.shape)
     with one_thread():
         for step in range(1, steps + 1):
             model = AAM(*parameters, form=form)
             loss, slopes = slopes_of(model, sizes, accuracy, weight)
-            adam_step(parameters, slopes, first_moments, second_moments, step_counts, lr)
+            adam_step(parameters, slopes, *moments, state_steps=step_counts, lr=lr)
             omega.clamp_(min=0)
             if step % every == 0:
-                losses.append(loss)
-                omegas.append(omega.clone())
-    fits, clients = omega.shape
-    return Fit(
-        AAM(*parameters, form=form),
-        torch.stack(losses) if losses else omega.new_empty(0, fits),
-        torch.stack(omegas) if omegas else omega.new_empty(0, fits, clients),
-        every,
-    )
+                losses[step // every - 1], omegas[step // every - 1] = loss, omega
+    return Fit(AAM(*parameters, form=form), losses, omegas, every)
 
 
 def _linear_slopes(

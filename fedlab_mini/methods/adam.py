@@ -6,32 +6,20 @@ the moments, which a strategy has to write into its state.
 
 from __future__ import annotations
 
-from torch import Tensor
+from functools import partial
+
 from torch.optim.adam import adam
 
-
-def adam_step(
-    parameters: list[Tensor],
-    gradients: list[Tensor],
-    first_moments: list[Tensor],
-    second_moments: list[Tensor],
-    step_counts: list[Tensor],
-    lr: float,
-) -> None:
-    """One step down the gradients, in place; moments and counts begin at zero [kingma2014adam]."""
-    adam(
-        parameters,
-        gradients,
-        first_moments,
-        second_moments,
-        [],
-        step_counts,
-        fused=True,
-        amsgrad=False,
-        maximize=False,
-        beta1=0.9,
-        beta2=0.999,
-        weight_decay=0.0,
-        eps=1e-8,
-        lr=lr,
-    )
+# adam_step(parameters, gradients, first_moments, second_moments, state_steps=counts, lr=lr): one
+# step down the gradients, in place; moments and counts begin at zero [kingma2014adam].
+adam_step = partial(
+    adam,
+    max_exp_avg_sqs=[],
+    fused=True,
+    amsgrad=False,
+    maximize=False,
+    beta1=0.9,
+    beta2=0.999,
+    weight_decay=0.0,
+    eps=1e-8,
+)

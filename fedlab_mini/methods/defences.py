@@ -146,7 +146,8 @@ class Defended(Configuration):
     leave_out  True: the strategy sees the round without the named clients, which get the weight 0
                and no score in it; if all are named, the model stays. False: naming has no effect
 
-    scores and state are those of the strategy; the detector's part of the state begins "detector."
+    scores and state are those of the strategy; the names of what the detector adds to the state
+    begin "detector."
     """
 
     strategy: Strategy
@@ -160,35 +161,35 @@ class Defended(Configuration):
 
     def select(self, server: Server, state: State, t: int) -> Tensor:
         """Ids of the clients that the strategy selects."""
-        return self.strategy.select(server, _of_strategy(state), t)
+        return self.strategy.select(server, state, t)
 
     def step(self, server: Server, state: State, round: Round) -> Step:
         """The strategy's step on the round, or on what the detector leaves of it."""
         stored = {name.removeprefix(STORED): part for name, part in state.items()
                   if name.startswith(STORED)}  # fmt: skip
         named = self.detector.suspects(server, stored, round)
-        own, ids = _of_strategy(state), tuple(round.clients[named].tolist())
         kept = ~named if self.leave_out else torch.ones_like(named)
-        step = Step(round.theta, round.updates.new_zeros(0), own)
+        step = Step(round.theta, round.updates.new_zeros(0), state)
         if kept.any():
             left = round if kept.all() else _only(round, kept)
-            step = self.strategy.step(server, own, left)
+            step = self.strategy.step(server, state, left)
         weights = round.updates.new_zeros(len(kept))
         weights[kept] = step.weights
         state = step.state | {STORED + name: part for name, part in stored.items()}
-        return step._replace(weights=weights, state=state, named=ids)
+        ids = round.clients[named].tolist()
+        return step._replace(weights=weights, state=state, named=tuple(ids))
 
     def scores(self, server: Server, state: State) -> Tensor:
         """The strategy's scores, [K]."""
-        return self.strategy.scores(server, _of_strategy(state))
+        return self.strategy.scores(server, state)
 
     def message(self, server: Server, state: State, t: int) -> Message | None:
         """The strategy's message."""
-        return self.strategy.message(server, _of_strategy(state), t)
+        return self.strategy.message(server, state, t)
 
     def heard(self, server: Server, state: State, changed: Tensor) -> State:
         """The strategy's state after clients changed labels, and the detector's as it was."""
-        return state | self.strategy.heard(server, _of_strategy(state), changed)
+        return state | self.strategy.heard(server, state, changed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,10 +221,6 @@ def _cosines(rows: Tensor) -> Tensor:
     """The cosine of each row [m, P] with each other row, [m, m]; -1 with itself."""
     units = _units(rows)
     return (units @ units.T).fill_diagonal_(-1)
-
-
-def _of_strategy(state: State) -> State:
-    return {name: part for name, part in state.items() if not name.startswith(STORED)}
 
 
 def _only(round: Round, kept: Tensor) -> Round:

@@ -37,21 +37,18 @@ class Policy:
         """New parameters that the seed determines, with the type and device of ``like``."""
         policy_seed = stream(seed, "policy").initial_seed()
         phi = self.net.init(policy_seed, dtype=like.dtype, device=like.device)
-        self.take(
-            phi=phi,
-            first=torch.zeros_like(phi),  # Adam's moments
-            second=torch.zeros_like(phi),
-            steps=torch.zeros((), dtype=torch.float32, device=like.device),
-        )
+        steps = torch.zeros((), dtype=torch.float32, device=like.device)
+        moments = {"first": torch.zeros_like(phi), "second": torch.zeros_like(phi)}
+        self.take({"phi": phi, "steps": steps, **moments})
 
-    def take(self, phi: Tensor, first: Tensor, second: Tensor, steps: Tensor) -> None:
-        """Continue with these parameters, moments and steps; ``learn`` changes them in place."""
-        self.phi = phi.detach().requires_grad_()
-        self.first, self.second, self.steps = first, second, steps
+    def take(self, state: dict[str, Tensor]) -> None:
+        """Continue with a ``state``; ``learn`` changes its parameters, moments, steps in place."""
+        self.phi = state["phi"].detach().requires_grad_()
+        self.first, self.second, self.steps = state["first"], state["second"], state["steps"]
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """The arguments of ``take``."""
+        """The parameters, Adam's moments and how many steps it has made, for ``take``."""
         parts = {"first": self.first, "second": self.second, "steps": self.steps}
         return {"phi": self.phi.detach(), **parts}
 
@@ -79,8 +76,8 @@ class Policy:
         # Back through the network: [m] slopes at the logits -> [P], one at each parameter
         (gradient,) = torch.autograd.grad(logits, self.phi, descent)
         # A detached tensor shares phi's memory, so the step changes phi, which stays a leaf.
-        parameters = [self.phi.detach()]
-        adam_step(parameters, [gradient], [self.first], [self.second], [self.steps], self.lr)
+        parameters, moments = [self.phi.detach()], ([self.first], [self.second])
+        adam_step(parameters, [gradient], *moments, state_steps=[self.steps], lr=self.lr)
 
 
 @functools.cache

@@ -27,7 +27,6 @@ FASTEST = 1e3  # a larger step size leads to numbers that are not finite
 # An advantage counts as one nat at most, so that one absurd update cannot end the learning.
 CLIP = 1.0
 WIDTHS = (64, 32, 16)  # hidden units of the policy
-POLICY = ("phi", "first", "second", "steps")  # the policy's entries in the state
 Baseline = Literal["moving", "aggregate", "probes", "previous"]
 Sign = Literal["gain", "printed"]
 
@@ -102,7 +101,7 @@ class FRCCE(FedAvg):
     def policy(self, state: State) -> Policy:
         """The policy with the state's parameters; learning changes them in place."""
         policy = Policy(int(state["read"].diff()), 1, WIDTHS, self.lr, self.clamp)
-        policy.take(**{name: state[name] for name in POLICY})
+        policy.take(state)
         return policy
 
     def _numbers_read(self, server: Server) -> slice:
