@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,7 @@ class Cost:
 
 
 Changes = list[tuple[Tensor, Tensor]]  # for each round: client ids and their entries
+NOTED = ("scores", "weights", "selected", "named")  # noted for each round and client
 
 
 def table(changes: Changes, clients: int, *, kept: bool) -> Tensor:
@@ -65,7 +66,7 @@ def table(changes: Changes, clients: int, *, kept: bool) -> Tensor:
     return rows
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class History:
     """The record of T rounds with K clients, and all that is needed to continue the training.
 
@@ -87,13 +88,13 @@ class History:
     metric                  the name of the values in ``accuracy``, such as that of a model's metric
     """
 
-    accuracy: Tensor
-    loss: Tensor
-    changes: dict[str, Changes]
+    accuracy: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.float64))
+    loss: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.float64))
+    changes: dict[str, Changes] = field(default_factory=lambda: {name: [] for name in NOTED})
     clients: int
     theta: Tensor
     strategy: Strategy | None
-    cost: Cost
+    cost: Cost = Cost()
     state: State
     labels: Tensor
     last_step: Tensor
@@ -248,7 +249,6 @@ class History:
 
 
 TENSORS = ("accuracy", "loss", "theta", "labels", "last_step")
-NOTED = ("scores", "weights", "selected", "named")  # noted for each round and client
 
 
 def _changes(name: str, arrays: Mapping[str, Tensor]) -> Changes:

@@ -32,14 +32,11 @@ def warn_left_out(t: int, clients: list[int], before: Counter[int], asked: int) 
     newly = [client for client in clients if not before[client]]
     before.update(clients)
     if newly:
-        hint = (
-            ""
-            if len(clients) < asked
-            else "; no client is left, so scale the inputs or reduce the step size"
-        )
+        hint = "; no client is left, so scale the inputs or reduce the step size"
         warnings.warn(
             f"round {t}: client {names(newly)} sent an update that is not finite or far too "
-            f"long; it is left out, now and whenever that happens again{hint}",
+            "long; it is left out, now and whenever that happens again"
+            f"{hint if len(clients) == asked else ''}",
             stacklevel=5,
         )
 

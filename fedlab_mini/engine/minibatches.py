@@ -67,12 +67,6 @@ class LocalSGD(Settings):
         whole_passes, steps_left = divmod(self.steps, math.ceil(size / self.batch))
         return whole_passes + min(1.0, steps_left * self.batch / size)
 
-    def client_epochs(self, sizes: Tensor) -> float:
-        """The sum of ``passes`` over clients with ``sizes`` [m] samples."""
-        if self.steps is None:
-            return float(self.epochs * len(sizes))
-        return sum(map(self.passes, sizes.tolist()))
-
 
 class Plan(NamedTuple):
     """The minibatches of one round for E entries: an entry is a client and the samples it uses.

@@ -26,7 +26,7 @@ from ..streams import one_thread
 from ..version import __version__
 from ..worlds.federation import Federation
 from . import left_out, progress
-from .history import NOTED, Cost, History
+from .history import Cost, History
 from .local import AttackStates, UpdateMemory, limit_of, round_updates, usable
 from .minibatches import LocalSGD, Shuffles
 from .model import Model
@@ -88,17 +88,12 @@ class Training:
         self.began, self.times_left_out = time.perf_counter(), Counter[int]()
         # The gate wraps a strategy that is not the book's; a record has it as it was given.
         given = getattr(self.strategy, "inside", self.strategy)
-        none = torch.empty(0, dtype=torch.float64)
         # [K] after the last round; NaN before the first, which no score equals
         self.last_scores = torch.full((self.server.clients,), nan, dtype=torch.float64)
         self.record = History(
-            accuracy=none,
-            loss=none,
-            changes={name: [] for name in NOTED},
             clients=self.server.clients,
             theta=self.theta,
             strategy=given,
-            cost=Cost(),
             state=copied(self.strategy.init(self.server)),
             labels=self.workers.labels,
             last_step=torch.zeros_like(self.theta),
@@ -133,7 +128,7 @@ class Training:
         chosen = self.strategy.select(self.server, record.state, t)
         clients, updates = workers.updates(record.theta, chosen, t, record.last_step)
         # A client that is left out below has trained, so its epochs count.
-        record.cost += Cost(client_epochs=self.local.client_epochs(workers.sizes[clients]))
+        record.cost += Cost(sum(map(self.local.passes, workers.sizes[clients].tolist())))
         good = usable(updates, record.limit)
         if good is not None:
             bad = clients[~good].tolist()
