@@ -17,7 +17,6 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 from torch import Tensor
 
@@ -44,7 +43,6 @@ from .canvas import (
 from .styles import (
     CLIENTS,
     CORRUPTED,
-    LINES,
     MARKERS,
     SETTINGS,
     Style,
@@ -202,14 +200,14 @@ def _share_axes(axes: Sequence[Axes]) -> None:
 def by_client(
     values: Tensor,
     *,
-    corrupted: Iterable[int] | Mapping[int, str] = (),
+    corrupted: Iterable[int] = (),
     xlabel: str = "round",
     ylabel: str = "contribution",
 ) -> Figure:
     """Draw one line per client in its colour; corrupted clients are dashed, marked and named.
 
     values     [T, K], one column per client
-    corrupted  the ids of the corrupted clients, or {id: what is wrong with the client}
+    corrupted  the ids of the corrupted clients
     """
     check_texts(xlabel=xlabel, ylabel=ylabel)
     columns = list(getattr(values, "columns", ()))
@@ -220,51 +218,30 @@ def by_client(
         )
     values = checks.reals("values", values, ["T", "K"], dtype=torch.float64, finite=False).cpu()
     client_count = values.shape[1]
-    corruptions = _marks(corrupted, client_count)
+    corrupted_ids = checks.distinct_ids("corrupted", corrupted, client_count).tolist()
     figure, (axis,) = new_figure()
-    # Each kind of corruption has a marker and a line of its own.
-    corruption_kinds = list(dict.fromkeys(corruptions.values()))
     for client_id, client_values in enumerate(values.T):
         options: dict[str, Any] = {"color": client_colour(client_id), "linewidth": 1.2}
         options |= {"marker": MARKERS[client_id % len(MARKERS)], "markersize": 6}
-        if client_id in corruptions:
-            options |= _spoilt(corruption_kinds.index(corruptions[client_id]) % 3)
-        label = f"{client_id} {corruptions.get(client_id, '')}".strip()
+        label = str(client_id)
+        if client_id in corrupted_ids:
+            label += " corrupted"
+            options |= {"marker": "X", "markerfacecolor": CORRUPTED, "markeredgecolor": CORRUPTED}
+            options |= {"linestyle": "--", "linewidth": 2, "zorder": 3}
         axis.plot(client_values, label=label, markevery=max(1, len(values) // 8), **options)
     axis.set(xlabel=xlabel, ylabel=ylabel)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend_columns = 1 + (client_count - 1) // 12
     figure.legend(title="client", loc="outside right upper", frameon=False, ncols=legend_columns)
-    for client_id in corruptions:
+    for client_id in corrupted_ids:
         figure.legends[0].get_texts()[client_id].set_color(CORRUPTED)
-    wrong_clients = [f"client {client_id} is {wrong}" for client_id, wrong in corruptions.items()]
-    wrong_words = "; ".join(wrong_clients) or "none is corrupted"
+    wrong_words = "; ".join(f"client {client_id} is corrupted" for client_id in corrupted_ids)
     return finished(
         figure,
         f"{ylabel.capitalize()} of {client_count} clients against {xlabel}.",
-        f"One line of {ylabel} a client against {xlabel}, {client_count} clients; {wrong_words}.",
+        f"One line of {ylabel} a client against {xlabel}, {client_count} clients; "
+        f"{wrong_words or 'none is corrupted'}.",
     )
-
-
-def _marks(corrupted: Iterable[int] | Mapping[int, str], client_count: int) -> dict[int, str]:
-    """What is wrong with each corrupted client, by its id."""
-    if not isinstance(corrupted, Mapping):
-        corrupted_ids = checks.distinct_ids("corrupted", corrupted, client_count).tolist()
-        return dict.fromkeys(corrupted_ids, "corrupted")
-    checks.distinct_ids("corrupted", list(corrupted), client_count)
-    check_texts(**{f"corrupted[{client_id}]": wrong for client_id, wrong in corrupted.items()})
-    return dict(corrupted)
-
-
-def _spoilt(kind_index: int) -> dict[str, Any]:
-    """The marker and the line style of one of three kinds of corruption."""
-    marker_colours = {"markerfacecolor": CORRUPTED, "markeredgecolor": CORRUPTED}
-    return {
-        "marker": "XP*"[kind_index],
-        "linestyle": LINES[kind_index + 1],
-        "linewidth": 2,
-        "zorder": 3,
-    } | marker_colours
 
 
 def holdings(fed: Federation) -> Figure:
@@ -537,25 +514,12 @@ def along(figure: Figure | Table, panel: int | str = 0) -> dict[str, list[Any]]:
     return {axis.get_xlabel(): words}
 
 
-def called(figure: Figure, panel: int | str = 0) -> dict[str, str]:
-    """The legend's words for the mark in each row, found by its form, colour and fill."""
-    axis = _panel(figure, panel)
-    rows = [text.get_text() for text in axis.get_yticklabels()]
-    words = {}
-    for legend in filter(None, [*figure.legends, axis.get_legend()]):
-        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
-            words[_look(handle)] = text.get_text()
-    marks = [(line.get_ydata(), _look(line)) for line in axis.get_lines()]
-    return {rows[round(y[0])]: words[look] for y, look in marks if len(y) == 1 and look in words}
-
-
 def shows(
     figure: Figure | Table,
     numbers: Mapping[str, Any],
     panel: int | str = 0,
     *,
     axes: tuple[str, str] | None = None,
-    legend: Mapping[str, str] | None = None,
 ) -> bool:
     """Does a figure or a table show these numbers, as ``drawn`` and ``along`` read them?
 
@@ -563,7 +527,6 @@ def shows(
     or a kind of client must have its colour.
     numbers  {label: numbers}
     axes     the names of both axes; they are compared only if given
-    legend   {row: its words in the legend}, as ``called`` reads them; compared only if given
     """
     read = along(figure, panel) | drawn(figure, panel)
     for label, row in numbers.items():
@@ -575,14 +538,7 @@ def shows(
         return True
     axis = _panel(figure, panel)
     names = axis.get_xlabel(), axis.get_ylabel()
-    named = axes is None or names == tuple(axes)
-    return named and (legend is None or called(figure, panel) == legend) and _coloured(axis)
-
-
-def _look(artist: Any) -> tuple[Any, ...]:
-    if isinstance(artist, Line2D):
-        return artist.get_marker(), to_rgba(artist.get_markerfacecolor())
-    return "", artist.get_facecolor()
+    return (axes is None or names == tuple(axes)) and _coloured(axis)
 
 
 def _coloured(axis: Any) -> bool:

@@ -6,7 +6,6 @@ import html
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from ..judge.evidence import decimals, looks_zero
 from ..parse import checks
@@ -19,8 +18,8 @@ Cells = Mapping[str, object]
 class Table:
     """A table that a notebook shows as HTML and a terminal as text; made by ``table``."""
 
-    def __init__(self, header: list[str], rows: list[list[str]], best: set[Any], caption: str):
-        self.header, self.rows, self.best, self.caption = header, rows, best, caption
+    def __init__(self, header: list[str], rows: list[list[str]], caption: str):
+        self.header, self.rows, self.caption = header, rows, caption
 
     def __repr__(self) -> str:
         text_rows = [self.header, *self.rows]
@@ -38,20 +37,17 @@ class Table:
             f'<th scope="col"{self._side(column)}>{html.escape(column_name)}</th>'
             for column, column_name in enumerate(self.header, start=-1)
         ]
-        body_rows = "\n".join(self._html_row(row_index) for row_index in range(len(self.rows)))
+        body_rows = "\n".join(map(self._html_row, self.rows))
         return (
             f'<table class="fedlab-table">\n<caption>{html.escape(self.caption)}</caption>\n'
             f"<thead><tr>{''.join(head_cells)}</tr></thead>\n<tbody>\n{body_rows}\n</tbody>\n</table>"
         )
 
-    def _html_row(self, row_index: int) -> str:
-        row_name, *cells = self.rows[row_index]
+    def _html_row(self, row: list[str]) -> str:
+        row_name, *cells = row
         html_cells = [f'<th scope="row"{self._side(-1)}>{html.escape(row_name)}</th>']
         for column, cell in enumerate(cells):
-            escaped_cell = html.escape(cell)
-            is_best = (row_index, column) in self.best
-            cell_html = f"<strong>{escaped_cell}</strong>" if is_best else escaped_cell
-            html_cells.append(f"<td{self._side(column)}>{cell_html}</td>")
+            html_cells.append(f"<td{self._side(column)}>{html.escape(cell)}</td>")
         return f"<tr>{''.join(html_cells)}</tr>"
 
     def _side(self, column: int) -> str:
@@ -61,34 +57,17 @@ class Table:
         return f' style="text-align: {"left" if has_words else "right"}"'
 
 
-def table(
-    data: Mapping[str, Cells],
-    *,
-    caption: str,
-    rows: str = "",
-    digits: int = 2,
-    best: Mapping[str, str] | str | None = None,
-) -> Table:
+def table(data: Mapping[str, Cells], *, caption: str, rows: str = "", digits: int = 2) -> Table:
     """Results as a table: ``data[row][column]``, e.g. ``frame.to_dict("index")``.
 
     data     cells are text, numbers, or (mean, low, high), shown as "mean [low, high]"
     rows     what the rows are, the head of the first column; digits  after the decimal point
-    best     "highest" or "lowest", for all columns or by column: these cells are bold, and the
-             caption says so
-    raises   TypeError or ValueError for no rows, rows with different columns, cells of another
-             kind, or an unknown column
+    raises   TypeError or ValueError for no rows, rows with different columns, or cells of another
+             kind
     """
     caption, rows = checks.text("caption", caption), checks.text("rows", rows)
     digits = checks.whole("digits", digits, 0, 20)
     columns = _columns(data)
-    best_sides = _sides(best, columns)
-    best_cells = {
-        (row_index, columns.index(column))
-        for column, side in best_sides.items()
-        for row_index in _best_rows([cells[column] for cells in data.values()], side)
-    }
-    if best_cells:
-        caption = f"{caption} Bold: {_in_words(best_sides, columns)}."
     plain_digits = [
         _digits([cells[column] for cells in data.values()], digits) for column in columns
     ]
@@ -100,7 +79,7 @@ def table(
         ]
         for row_name, cells in data.items()
     ]
-    return Table([rows, *map(str, columns)], written_rows, best_cells, caption)
+    return Table([rows, *map(str, columns)], written_rows, caption)
 
 
 def _columns(data: Mapping[str, Cells]) -> list[str]:
@@ -111,48 +90,6 @@ def _columns(data: Mapping[str, Cells]) -> list[str]:
     if not columns or any(list(cells) != columns for cells in data.values()):
         raise ValueError("data: expected rows of the same columns, at least one of each")
     return columns
-
-
-def _sides(best: Mapping[str, str] | str | None, columns: list[str]) -> dict[str, str]:
-    """Which end of each column is the best, after a check."""
-    if isinstance(best, str):
-        sides = dict.fromkeys(columns, best)
-    else:
-        by_column = {} if best is None else best
-        sides = dict(checks.instance("best", by_column, Mapping, '{column: "highest" or "lowest"}'))
-    known_sides = ("highest", "lowest")
-    unknown = [column for column in sides if column not in columns]
-    unknown += [side for side in sides.values() if side not in known_sides]
-    if unknown:
-        raise ValueError(f'best: expected columns and "highest" or "lowest", got {unknown}')
-    return sides
-
-
-def _best_rows(column_cells: list[object], side: str) -> list[int]:
-    """The rows with the best number of a column; several if they are equal."""
-    numbers = {row_index: _number(cell) for row_index, cell in enumerate(column_cells)}
-    comparable = {row_index: number for row_index, number in numbers.items() if number is not None}
-    if not comparable:
-        return []
-    best_number = max(comparable.values()) if side == "highest" else min(comparable.values())
-    # All equal cells are the best, because the order of rows has no meaning.
-    return [row_index for row_index, number in comparable.items() if number == best_number]
-
-
-def _in_words(sides: Mapping[str, str], columns: list[str]) -> str:
-    if len(set(sides.values())) == 1 and set(sides) == set(columns):
-        return f"the {next(iter(sides.values()))} of each column"
-    return ", ".join(f"the {side} of {column}" for column, side in sides.items())
-
-
-def _number(cell: object) -> float | None:
-    """The number of a cell that is compared; None for text and NaN."""
-    mean_or_cell = cell[0] if isinstance(cell, tuple) and cell else cell
-    # A bool is a number in Python, but neither yes nor no is the best of a column.
-    if mean_or_cell is None or isinstance(mean_or_cell, str | bool | tuple):
-        return None
-    number = _float(mean_or_cell)
-    return None if number is None or math.isnan(number) else number
 
 
 def _float(value: object) -> float | None:

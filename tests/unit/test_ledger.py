@@ -5,9 +5,13 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 import figures
 import studies
@@ -151,6 +155,24 @@ def test_counts_are_those_of_the_entries(found: list[Entry]) -> None:
         assert counts["all"] == sum(counts[name] for name in (*OUTCOMES, "ours"))
 
 
+def called(figure: Figure) -> dict[str, str]:
+    """The legend's words for the mark in each row, found by its form, colour and fill."""
+
+    def look(artist: Any) -> tuple[Any, ...]:
+        if isinstance(artist, Line2D):
+            return artist.get_marker(), to_rgba(artist.get_markerfacecolor())
+        return "", artist.get_facecolor()
+
+    axis = figure.axes[0]
+    rows = [text.get_text() for text in axis.get_yticklabels()]
+    words = {}
+    for legend in filter(None, [*figure.legends, axis.get_legend()]):
+        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
+            words[look(handle)] = text.get_text()
+    marks = [(line.get_ydata(), look(line)) for line in axis.get_lines()]
+    return {rows[round(y[0])]: words[mark] for y, mark in marks if len(y) == 1 and mark in words}
+
+
 def test_pictures_show_what_came_out(found: list[Entry]) -> None:
     bars = plots.drawn(verdict_bars(found))
     counts = outcomes(ledger.tested(found), "paper").values()
@@ -160,10 +182,11 @@ def test_pictures_show_what_came_out(found: list[Entry]) -> None:
     figure = forest(rows, xlabel="gain")
     meant = {CONFIRMED: "measured, confirmed", SEEN: "measured, exploratory"}
     legend = {name: meant[entry.standing] for name, entry in rows.items()}
-    assert plots.shows(figure, {}, axes=("gain", "item"), legend=legend)
+    assert plots.shows(figure, {}, axes=("gain", "item"))
+    assert called(figure) == legend
     for name, entry in rows.items():  # alone, without marks that it does not need
         alone = forest({name: entry}, xlabel="gain")
-        assert plots.called(alone) == {name: legend[name]}
+        assert called(alone) == {name: legend[name]}
         told = [text.get_text() for text in alone.legends[0].get_texts()]
         assert {*told} & {*meant.values()} == {legend[name]}
     for name, (start, _, *measured) in plots.drawn(figure).items():

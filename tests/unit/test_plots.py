@@ -44,7 +44,7 @@ FIGURES = {
         corrupted={1},
         stderr={"sampled": torch.full((3,), 0.01)},
     ),
-    "by_client": lambda make_fed: plots.by_client(torch.eye(4)[:, :3], corrupted={1: "noisy"}),
+    "by_client": lambda make_fed: plots.by_client(torch.eye(4)[:, :3], corrupted={1}),
     "dots": lambda make_fed: plots.dots(
         {"one": [0.2, 0.5, 0.4], "two": [0.1, 0.3]}, xlabel="AUC", reference={"chance": 0.5}
     ),
@@ -173,9 +173,9 @@ def test_holdings_show_the_label_counts(make_fed):
 
 
 def test_corrupted_clients_are_told_apart_without_colour_too():
-    figure = plots.by_client(torch.ones(6, 4), corrupted={2: "noisy", 3: "late", 1: "noisy"})
+    figure = plots.by_client(torch.ones(6, 4), corrupted={2, 1})
     drawn = {line.get_label(): line for line in figure.axes[0].get_lines()}
-    assert [*drawn] == ["0", "1 noisy", "2 noisy", "3 late"]
+    assert [*drawn] == ["0", "1 corrupted", "2 corrupted", "3"]
     looks = [(line.get_linestyle(), line.get_marker()) for line in drawn.values()]
     assert looks[0] != looks[1] == looks[2] != looks[3]
 
@@ -214,7 +214,7 @@ def test_a_method_has_its_style_whatever_else_is_drawn():
 
 def test_a_client_has_its_colour_in_figures_and_in_widgets():
     assert [plots.client_colour(k) for k in range(12)] == [*CLIENTS, *CLIENTS[:2]]
-    figure = plots.by_client(torch.ones(6, 12), corrupted={4: "noisy"})
+    figure = plots.by_client(torch.ones(6, 12), corrupted={4})
     shown = [line.get_color() for line in figure.axes[0].get_lines()]
     assert shown == [plots.client_colour(k) for k in range(12)]
     sheet = ROOT / "fedlab_mini" / "show" / "widgets" / "static" / "kit.css"

@@ -1,4 +1,4 @@
-"""Tables: real HTML with heads, a caption and the best cells in bold."""
+"""Tables: real HTML with heads and a caption."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ RESULTS = {
 }
 
 
-def test_a_table_has_heads_a_caption_and_its_best_in_bold():
-    best = {"AUC": "highest", "loss": "lowest"}
-    made = plots.table(RESULTS, rows="method", caption="How good.", best=best)
+def test_a_table_has_heads_and_a_caption():
+    made = plots.table(RESULTS, rows="method", caption="How good.")
     page = ElementTree.fromstring(made._repr_html_())
-    assert page.find("caption").text == "How good. Bold: the highest of AUC, the lowest of loss."
+    assert page.find("caption").text == "How good."
     heads = page.findall("thead/tr/th")
     assert [head.text for head in heads] == ["method", "AUC", "loss", "rounds", "kept"]
     assert {head.get("scope") for head in heads} == {"col"}
@@ -31,7 +30,6 @@ def test_a_table_has_heads_a_caption_and_its_best_in_bold():
     cells = [["".join(cell.itertext()) for cell in line.findall("td")] for line in lines]
     assert cells[0] == ["0.90 [0.80, 1.00]", "0.12", "7", "yes"]
     assert cells[1] == ["0.50 [0.40, 0.60]", "0.05", "12", "no"]
-    assert [bold.text for bold in page.iter("strong")] == ["0.90 [0.80, 1.00]", "0.05"]
     assert repr(made).splitlines()[1] == "a < b   0.90 [0.80, 1.00]  0.12       7   yes"
 
 
@@ -51,9 +49,3 @@ def test_a_table_has_heads_a_caption_and_its_best_in_bold():
 def test_a_number_has_the_decimals_that_say_something(column: list, written: list[str]) -> None:
     cells = {str(row): {"x": cell} for row, cell in enumerate(column)}
     assert [row[1] for row in plots.table(cells, caption="A.").rows] == written
-
-
-def test_equal_cells_are_all_best():
-    tied = plots.table({"a": {"x": 1.0}, "b": {"x": 1.0}}, caption="", best="highest")
-    assert tied._repr_html_().count("<strong>") == 2
-    assert "Bold: the highest of each column." in repr(tied)
