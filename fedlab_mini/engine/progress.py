@@ -21,13 +21,6 @@ def in_notebook() -> bool:
     return "IPKernelApp" in getattr(shell, "config", {})
 
 
-def watched() -> bool:
-    """Whether to show a bar: on a terminal or in a notebook, unless TQDM_DISABLE is set."""
-    if os.environ.get("TQDM_DISABLE"):
-        return False
-    return in_notebook() or sys.stderr.isatty()
-
-
 def bar(
     steps: Iterable[Any] | None,
     what: str,
@@ -37,16 +30,18 @@ def bar(
 ) -> tqdm:
     """A bar over ``steps``, or one to ``update`` by hand; it disappears when the work is done.
 
+    It shows on a terminal or in a notebook, unless TQDM_DISABLE is set.
     delay  seconds before the bar appears, so that short work shows none; 0 for very long steps
     """
     # A remote terminal may report a size of 0, for which tqdm would show no bar.
     columns, lines = (None, None) if in_notebook() else shutil.get_terminal_size()
+    shows = in_notebook() or sys.stderr.isatty()
     return tqdm(
         steps,
         desc=what,
         total=total,
         initial=done,
-        disable=not watched(),
+        disable=not shows or bool(os.environ.get("TQDM_DISABLE")),
         leave=False,
         delay=delay,
         ncols=columns,

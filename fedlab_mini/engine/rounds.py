@@ -32,11 +32,9 @@ class Server:
 
     def copy(self) -> Server:
         """A server with copies of the model and of the validation samples."""
-        net, validation = fresh_copy(self.net), self.validation
-        if len(validation):  # empty if rounds are scored without samples
-            inputs, labels = validation
-            validation = inputs.clone(), labels.clone()
-        return replace(self, net=net, validation=validation)
+        # There are no samples if rounds are scored without any.
+        samples: Any = tuple(part.clone() for part in self.validation)
+        return replace(self, net=fresh_copy(self.net), validation=samples)
 
 
 @dataclass(frozen=True)

@@ -56,12 +56,12 @@ def settle(sizes: Tensor, accuracy: Tensor, starts: int = 3, seed: int = 0) -> S
     best_first = losses.argsort().tolist()
     points = torch.stack([descents[start][0] for start in best_first])
     omega = points[:, :clients]
-    model = _one_node(points[0], clients)
+    model = one_node(points[0], clients)
     return Settled(model, omega, losses[best_first], rank_agreement(omega))
 
 
-def _one_node(point: Tensor, clients: int) -> AAM:
-    """The AAM [F = 1] with one node that collapses to a point (omega, a, c)."""
+def one_node(point: Tensor, clients: int) -> AAM:
+    """The AAM [F = 1] with one node that collapses to a point (omega [K], a [R], c)."""
     omega, increments, intercept = point[:clients], point[clients:-1], point[-1]
     one = torch.ones(1, 1).to(point)
     level = intercept - RESTING * increments.sum()

@@ -249,9 +249,13 @@ def test_a_check_shows_no_bar_and_names_a_wrong_type(names, monkeypatch):
     monkeypatch.setattr(progress, "in_notebook", lambda: True)
     monkeypatch.delenv("TQDM_DISABLE", raising=False)
     seen = []
-    check("q1", names | {"scores": lambda updates, weights: seen.append(progress.watched())})
-    assert set(seen) == {False}
-    assert progress.watched()
+
+    def hidden() -> bool:
+        return progress.bar([], "rounds").disable
+
+    check("q1", names | {"scores": lambda updates, weights: seen.append(hidden())})
+    assert set(seen) == {True}
+    assert not hidden()
     result = check("q1", names | {"scores": lambda updates, weights: weights.float() @ updates})
     assert "write .double() behind what is not" in result.summary()
 

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 import traitlets
 
-from ...methods.aam import AAM, RESTING
+from ...methods.aam import AAM
+from ...methods.aam_fit import one_node
 from ...methods.fedccea import contribution_index
 from ...parse import checks
 from .base import Explorer, Numbers, by_name, client_names, program
@@ -55,14 +56,9 @@ class AAMExplorer(Explorer):
 
     def predicted(self, sizes: torch.Tensor) -> float:
         """Accuracy after the last round if every round uses the sizes [K]."""
-        rounds = len(self.slopes)
-        unit = torch.ones(1, 1, dtype=torch.float64)
-        omega = torch.tensor([self.quality], dtype=torch.float64)
-        slopes = torch.tensor(self.slopes, dtype=torch.float64)
-        start = torch.full((1, 1), self.start - RESTING * float(slopes.sum())).double()
-        # A complete model with one linear node of weight 1 and the same collapsed form.
-        model = AAM(omega, slopes.view(1, 1, rounds), start, unit, 0 * unit[0])
-        return float(model(sizes.expand(1, rounds, -1))[0, 0, -1])
+        point = torch.tensor([*self.quality, *self.slopes, self.start], dtype=torch.float64)
+        model = one_node(point, len(self.quality))
+        return float(model(sizes.expand(1, len(self.slopes), -1))[0, 0, -1])
 
     def numbers(self) -> Numbers:
         full_sizes = torch.tensor(self.full, dtype=torch.float64)

@@ -12,9 +12,10 @@ from ...games.round_tables import round_table
 from ...games.shapley import exact
 from ...methods.cgsv import cosines
 from ...methods.defences import Detector, Duplicates, LastStep, Norms, ServersGradient
+from ...methods.fedccea import contribution_index
 from ...methods.numerics import median_sent
 from ...worlds.attacks import AtMedianLength, CopyOf, Disguise, FreeRide, Known, Replay
-from .base import Explorer, Numbers, by_name, program, style
+from .base import Explorer, Numbers, by_name, floats, program, style
 
 NAMES = ["Alder", "Birch", "Cedar", "Damson", "Elm", "Fir"]
 FIR = 5
@@ -29,10 +30,6 @@ ATTACKS = {
 }
 DETECTORS = ["last step", "duplicates", "norms", "server's gradient"]
 SIDE = 1  # a seed: of the two sides that a disguise has in a plane, the left one
-
-
-def _floats(*numbers: float) -> traitlets.List[float]:
-    return traitlets.List(traitlets.Float(), list(numbers)).tag(sync=True)
 
 
 class AttackerExplorer(Explorer):
@@ -50,17 +47,17 @@ class AttackerExplorer(Explorer):
     _css = style("kit") + style("attacker")
     hides = ("named by", "honest named", "named with Fir")
     sends = traitlets.Enum([*ATTACKS, OWN], "disguise").tag(sync=True)
-    arrow = _floats(0.9, 0.42)
+    arrow = floats(0.9, 0.42)
     watched = traitlets.List(traitlets.Bool(), [True, False, False, False]).tag(sync=True)
-    limits = _floats(0.95, 0.99, 3.0, 0.0)
+    limits = floats(0.95, 0.99, 3.0, 0.0)
     # Made up: Alder long, Birch short, Cedar sideways, Damson off, and Elm close to Alder.
     updates = traitlets.List(
         traitlets.List(traitlets.Float()),
         [[0.97, -0.39], [0.26, -0.31], [0.26, 1.22], [-0.5, 0.07], [0.52, -0.34]],
     ).tag(sync=True)
-    sizes = _floats(300, 60, 150, 150, 150, 150)
-    last_step = _floats(0.5, 0)
-    target = _floats(0.026, 0.3)
+    sizes = floats(300, 60, 150, 150, 150, 150)
+    last_step = floats(0.5, 0)
+    target = floats(0.026, 0.3)
 
     def round(self) -> Round:
         """The round of all six, with what Fir sends."""
@@ -107,13 +104,13 @@ class AttackerExplorer(Explorer):
         ])  # fmt: skip
         accused = named[:, :FIR].double().sum(1)
         accused[~torch.tensor(self.watched)] = torch.nan
-        suspicion = self.suspicion(round)
+        suspicion, table = self.suspicion(round), round_table(round, server, "loss", "silent")
         # The tolerance is for a disguise, which is as suspicious as one of the others.
         before_fir = suspicion[:, :FIR] >= suspicion[:, FIR:] - 1e-9
         shares = {
-            "mean cosine": _pay(cosines(round.updates, whole)),
-            "silent Shapley": _pay(exact(round_table(round, server, "loss", "silent")).values),
-            "size": _pay(round.sizes),
+            "mean cosine": contribution_index(cosines(round.updates, whole)),
+            "silent Shapley": contribution_index(exact(table).values),
+            "size": contribution_index(round.sizes),
         }
         return {
             **by_name(NAMES, {**shares, "named by": named.double().sum(0)}),
@@ -122,10 +119,3 @@ class AttackerExplorer(Explorer):
                 "named with Fir": before_fir.double().sum(1),
             }),
         }  # fmt: skip
-
-
-def _pay(scores: Tensor) -> Tensor:
-    """Shares of the pay by the scores' positive parts; equal ones if there are none."""
-    positive = scores.clamp(min=0)
-    total = positive.sum()
-    return positive / total if total > 0 else torch.full_like(positive, 1 / len(positive))

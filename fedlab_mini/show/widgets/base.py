@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import anywidget
+import traitlets
 
 from ...judge.student import strict, student
 
@@ -100,6 +101,11 @@ def _table(columns: Numbers, row_names: Sequence[str], hidden: Collection[str]) 
         body_rows.append(f"<tr>{row_head}{''.join(row_cells)}</tr>")
     head_row = f"<thead><tr><td></td>{''.join(head_cells)}</tr></thead>"
     return f"<table>{head_row}<tbody>{''.join(body_rows)}</tbody></table>"
+
+
+def floats(*numbers: float) -> traitlets.List[float]:
+    """A list of numbers that Python and the page share, with its first values."""
+    return traitlets.List(traitlets.Float(), list(numbers)).tag(sync=True)
 
 
 def uniforms(seed: int, count: int) -> list[float]:

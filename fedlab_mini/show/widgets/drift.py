@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traitlets
 
-from .base import Explorer, Numbers, by_name, program
+from .base import Explorer, Numbers, by_name, floats, program
 
 
 class DriftExplorer(Explorer):
@@ -16,8 +16,8 @@ class DriftExplorer(Explorer):
 
     _esm = program("kit", "line", "drift")
     hides = ("part of the way", "FedAvg rests at θ_E", "distance")
-    curvatures = traitlets.List(traitlets.Float(), [1.0, 3.0]).tag(sync=True)
-    optima = traitlets.List(traitlets.Float(), [0.0, 10.0]).tag(sync=True)
+    curvatures = floats(1.0, 3.0)
+    optima = floats(0.0, 10.0)
     rate = traitlets.Float(0.02).tag(sync=True)
     steps = traitlets.Int(200, min=1).tag(sync=True)
 

@@ -7,7 +7,7 @@ import math
 
 import traitlets
 
-from .base import Explorer, Numbers, by_name, client_names, program, uniforms
+from .base import Explorer, Numbers, by_name, client_names, floats, program, uniforms
 
 ORDERS = list(itertools.permutations(range(3)))
 
@@ -24,7 +24,7 @@ class MixUpExplorer(Explorer):
 
     _esm = program("kit", "random", "mixup")
     hides = ("told",)
-    updates = traitlets.List(traitlets.Float(), [2.0, 1.0, -1.0]).tag(sync=True)
+    updates = floats(2.0, 1.0, -1.0)
     order = traitlets.List(traitlets.Int(), [2, 0, 1]).tag(sync=True)
     rounds = traitlets.Int(1, min=1).tag(sync=True)
 

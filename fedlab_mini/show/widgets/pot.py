@@ -11,7 +11,8 @@ from torch import Tensor
 from ...games.game import Game
 from ...games.shapley import alone, exact, leave_one_out
 from ...games.values import nucleolus
-from .base import Explorer, Numbers, by_name, program
+from ...methods.fedccea import contribution_index
+from .base import Explorer, Numbers, by_name, floats, program
 
 NAMES = ["A", "B", "C"]
 RULES = ["Shapley", "marginal", "nucleolus", "by score"]
@@ -28,23 +29,17 @@ class PotExplorer(Explorer):
 
     _esm = program("kit", "pot")
     hides = (*NAMES, *PROMISES)
-    worths = traitlets.List(traitlets.Float(), [0.0, 60.0, 60.0, 60.0, 30.0, 84.0, 84.0, 90.0]).tag(
-        sync=True
-    )
+    worths = floats(0.0, 60.0, 60.0, 60.0, 30.0, 84.0, 84.0, 90.0)
     copies = traitlets.Bool(False).tag(sync=True)
 
     def paid(self, game: Game) -> dict[str, Tensor]:
         """{rule: pay [n]}; the nucleolus only of three clients."""
-        pot, scores = float(game.all()[-1]), alone(game).values.clamp(min=0)
-        total = float(scores.sum())
-        equal = torch.full_like(scores, 1 / game.n)
-        few = game.n == len(NAMES)
-        unknown = torch.full_like(scores, math.nan)
+        few, unknown = game.n == len(NAMES), torch.full((game.n,), math.nan)
         return {
             "Shapley": exact(game).values,
             "marginal": leave_one_out(game).values,
             "nucleolus": nucleolus(game).values if few else unknown,
-            "by score": pot * (scores / total if total > 0 else equal),
+            "by score": game.all()[-1] * contribution_index(alone(game).values),
         }
 
     def numbers(self) -> Numbers:

@@ -7,7 +7,7 @@ import traitlets
 
 from ...games.game import Game
 from ...games.shapley import exact, leave_one_out
-from .base import Explorer, Numbers, by_name, program
+from .base import Explorer, Numbers, by_name, floats, program
 
 NAMES = ["A", "B", "C", "C again"]
 
@@ -23,7 +23,7 @@ class ReplicaExplorer(Explorer):
     _esm = program("kit", "line", "replica")
     hides = ("leave-one-out", "Shapley value φ")
     sizes = traitlets.List(traitlets.Int(), [2, 1, 3]).tag(sync=True)
-    means = traitlets.List(traitlets.Float(), [2.0, 5.0, 9.0]).tag(sync=True)
+    means = floats(2.0, 5.0, 9.0)
     truth = traitlets.Float(6.0).tag(sync=True)
     twice = traitlets.Bool(True).tag(sync=True)
 
