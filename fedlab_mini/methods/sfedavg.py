@@ -125,13 +125,11 @@ class SFedAvg(FedAvg):
         samples, labels = server.validation
         if self.by_class:
             # The Shapley value is linear: its value on all samples is a mean over the classes.
-            each_class = (labels == label for label in range(server.classes))
-            of_class = [(samples[chosen], labels[chosen]) for chosen in each_class]
+            chosen = torch.arange(server.classes).to(labels)[:, None] == labels  # [classes, n]
+            of_class = [(samples[some], labels[some]) for some in chosen]
             found = [self._values(server, round, weights, *some) for some in of_class]
             by_class = torch.stack([values for values, _ in found])
-            class_share = torch.bincount(labels.cpu(), minlength=len(by_class)).double() / len(
-                labels
-            )
+            class_share = chosen.double().mean(1).cpu()
             values, evaluated = class_share @ by_class, sum(count for _, count in found)
             self.learn(state["class_scores"], round, by_class.T)
         else:
