@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import operator
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ class Cost:
     seconds: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return Cost(*map(operator.add, vars(self).values(), vars(other).values()))
 
 
 Changes = list[tuple[Tensor, Tensor]]  # for each round: client ids and their entries
@@ -203,7 +204,7 @@ class History:
         for whose in ("state", "memory"):
             held: State = getattr(self, whose)
             arrays |= {f"{whose}.{name}": to_numpy(part) for name, part in held.items()}
-        numbers = [self.clients, self.limit, *astuple(self.cost)]
+        numbers = [self.clients, self.limit, *vars(self.cost).values()]
         arrays |= {"made_from": np.array(words), "numbers": np.array(numbers)}
         arrays |= {"metric": np.array(self.metric)}
         for name, changes in self.changes.items():

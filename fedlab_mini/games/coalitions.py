@@ -68,15 +68,17 @@ class RoundGame:
 
     def _shares(self, coalitions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Members' weights [C, m], their divisors [C, 1], and the row that each coalition uses."""
-        members = coalitions.to(self.updates)
+        members, same = coalitions.to(self.updates), torch.arange(len(coalitions))
         if self.absent == "left out":
             shares = members * self.weights
-            return shares, shares.sum(1, keepdim=True), torch.arange(len(shares))
+            return shares, shares.sum(1, keepdim=True), same
         # Clients with equal updates and weights are exchangeable; the first stand for the others.
         present = members @ self._twins > self._twins.tril(-1).sum(1)
-        # Coalitions that differ by zero updates have one model: evaluate it once, equal bits.
-        moved = present * self.updates.any(1) * (self.weights / self.weights.sum())
-        shares, same = moved.unique(dim=0, return_inverse=True)
+        moved = self.updates.any(1)
+        shares = present * moved * (self.weights / self.weights.sum())
+        if not moved.all() or self._twins.sum() > len(moved):
+            # Coalitions that differ by these have one model: evaluate it once, equal bits.
+            shares, same = shares.unique(dim=0, return_inverse=True)
         return shares, torch.ones_like(shares[:, :1]), same
 
     @cached_property
