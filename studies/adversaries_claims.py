@@ -37,10 +37,10 @@ ATTACKED = {  # as tables of detectors head them
     "copy": "copy",
     "two names, copied": "two names",
 }
-DRAWN_SCORES = (
+COLUMNS = (
     *("mean cosine", "class cosine", "CGSV", "Shapley", "Shapley, silent", "leave one out"),
 )
-DRAWN_ATTACKS = {  # as the chapter's figure lists them
+ROWS = {  # as the chapter's figure lists them
     "nobody attacks": "nobody attacks",
     "zeros": "zeros",
     "noise, median length": "noise, median length",
