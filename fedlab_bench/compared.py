@@ -19,6 +19,7 @@ from fedlab_mini.judge.registry import SCORES, by_name, register
 from fedlab_mini.methods.round_scores import RoundValue
 from fedlab_mini.parse import checks
 
+from .methods.classwise import ClasswiseShapley
 from .methods.fedce import FedCE
 from .methods.fedif import FedIF
 from .methods.gtg import GTGShapley
@@ -46,6 +47,7 @@ Method = Strategy | Retrained | Callable[..., Any]
 register(
     {
         "beta-Shapley": beta_shapley,
+        "class-wise Shapley": ClasswiseShapley(),
         "GTG-Shapley": GTGShapley(),
         "ShapleyFL": ShapleyFL(),
         "second order, capped": CappedTaylor(2),
@@ -86,6 +88,7 @@ COMPARED = (
     Row("Shapley"),
     Row("Shapley, silent"),
     Row("Shapley, accuracy"),
+    Row("class-wise Shapley"),
     Row("lambda-MR"),
     Row("Banzhaf"),
     Row("beta-Shapley"),

@@ -47,7 +47,14 @@ NEAR = TAU, "retrained: alone", CEILING
 BEST_OF_SIX = TAU, "the best of six", CEILING
 RANKED_LOWER = AUC, CEILING, SECOND
 # These stand on the bench.
-LATER = ("GTG-Shapley", "FedIF", "FedCE", "second order, capped", "mean cosine")
+LATER = (
+    "GTG-Shapley",
+    "FedIF",
+    "FedCE",
+    "second order, capped",
+    "mean cosine",
+    "class-wise Shapley",
+)
 ALL = tuple(name for name in METHODS if name not in LATER)
 
 

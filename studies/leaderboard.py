@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import cache
@@ -58,7 +58,7 @@ DATED = ("date", "version")  # when a score was entered; it does not change if s
 # can, but they take a quarter of an hour.
 MOST_CLIENTS = {
     **dict.fromkeys(("Shapley", "Shapley, silent", "Banzhaf", "least core", "nucleolus"), 9),
-    **dict.fromkeys(("S-FedAvg's relevance", "ShapleyFL"), 9),
+    **dict.fromkeys(("S-FedAvg's relevance", "ShapleyFL", "class-wise Shapley"), 9),
     "GTG-Shapley": 30,
 }
 CELL = ["seed", "scenario"]
@@ -91,7 +91,7 @@ def notes() -> dict[str, dict[str, str]]:
 
 
 def enter(names: Iterable[str]) -> None:
-    """Compute the book's scores in scenarios of this version, except those that a file holds."""
+    """Compute the book's scores in these scenarios, except those that a file holds."""
     torch.set_num_threads(1)
     said, scoring = notes(), {**methods(), MEAN: None}
     files = {name: SUBMISSIONS / f"{slug(name)}.csv" for name in scoring}
@@ -120,10 +120,9 @@ def _of_before(name: str) -> dict[tuple[str, int], torch.Tensor]:
 
 
 def _with_honest(names: Iterable[str]) -> list[str]:
-    """Scenarios of this version; those without the attack come first."""
-    own = [name for name in names if fb.WORLDS[name].version == NEWEST]
-    beside = [fb.WORLDS[name].beside for name in own if fb.WORLDS[name].truth is None]
-    return list(dict.fromkeys([*beside, *own]))
+    """These scenarios; those without the attack come first."""
+    own = list(names)
+    return list(dict.fromkeys([*filter(None, map(_besides, own)), *own]))
 
 
 def _entered(scores: Iterable[str], cells: Iterable[tuple[str, int]]) -> list[fb.Submission]:
@@ -153,8 +152,8 @@ def _fitting(scenario: str) -> list[str]:
     fit = [name for name in methods() if world.clients <= MOST_CLIENTS.get(name, 100)]
     # Only one family has a sentence about the mean cosine.
     fit = [n for n in fit if n != bench_findings.MEAN or world.family == bench_findings.HARD]
-    if world.version == NEWEST:
-        fit = [name for name in fit if name not in bench_findings.COSTLY]
+    if world.version < NEWEST and scenario != TWIN:  # version 1 is closed
+        fit = [name for name in fit if name in bench_findings.ADDED]
     return fit if world.rule == "mean" else [*fit, MEAN]
 
 
@@ -212,36 +211,66 @@ def _without(
 
 
 def confirm(places: Iterable[Path]) -> None:
-    """Compute the book's scores on unseen seeds, in the scenarios of this version.
+    """Compute the book's scores on unseen seeds, in the scenarios that claims are about.
 
     Stored scores are not computed again, so that a block is looked at only once
     """
     torch.set_num_threads(1)
     frozen = fb.Frozen(*places)
-    stored = pandas.read_csv(CONFIRMED) if CONFIRMED.is_file() else pandas.DataFrame(columns=KEYS)
-    names = _with_honest(fb.WORLDS)
-    worlds = {name: fb.WORLDS[name] for name in names if fb.WORLDS[name].version == NEWEST}
-    cells = cells_of(worlds, fb.CONFIRMING_2)
-    if lacking := {name for name, seed in cells if not frozen.knows(name, seed)}:
-        raise ValueError(f"{[*map(str, places)]}: no reference values of {sorted(lacking)}")
-    honest: dict[str, dict[tuple[str, int], torch.Tensor]] = {}
-    there = set(zip(stored.method, stored.scenario, strict=True))
-    for name in names:
-        own = cells_of({name: fb.WORLDS[name]}, fb.CONFIRMING_2)
-        missing = [score for score in _fitting(name) if (score, name) not in there]
-        for one in _entered(missing, own):
-            if name not in worlds:  # judged by nothing, but attacks are judged beside it
-                honest[one.name] = dict(one.scores)
-                continue
-            beside = honest[one.name] if fb.WORLDS[name].truth is None else {}
-            frame = fb.judge([replace(one, scores={**beside, **one.scores})], frozen)
-            frame = _without(frame, stored[KEYS]).query("scenario == @name")
-            stored = pandas.concat([stored, frame.assign(value=frame.value.round(6))])
-        with whole_file(CONFIRMED) as part:
-            stored.to_csv(part, index=False)
-        print(name, flush=True)
-    known = {"confirming": {}, **manifest(PLACE)}
-    _write_manifest(known | {"confirming": known["confirming"] | _hashes(*places)})
+    for seeds, names in _blocks():
+        known = _confirmed()
+        there = set(zip(known.method, known.scenario, known.seed, strict=True))
+        missing = {
+            name: own
+            for name in names
+            if (own := [one for one in _fitting(name) if (one, name, seeds[0]) not in there])
+        }
+        unknown = {name for name in missing if not frozen.knows(name, seeds[0])}
+        if unknown:
+            raise ValueError(f"{[*map(str, places)]}: no reference values of {sorted(unknown)}")
+        said: dict[tuple[str, str], dict[tuple[str, int], torch.Tensor]] = {}
+        for name in _with_honest(missing):
+            attacks = [other for other in missing if _besides(other) == name]
+            scores = dict.fromkeys(one for at in (name, *attacks) for one in missing.get(at, ()))
+            frames = []
+            for one in _entered(scores, cells_of({name: fb.WORLDS[name]}, seeds)):
+                said[one.name, name] = dict(one.scores)
+                beside = said.get((one.name, _besides(name)), {})
+                frame = fb.judge([replace(one, scores={**beside, **one.scores})], frozen)
+                frames.append(frame[frame.scenario.eq(name)])
+            _add(pandas.concat(frames))
+            print(name, flush=True)
+    known_files = {"confirming": {}, **manifest(PLACE)}
+    hashes = known_files["confirming"] | _hashes(*places)
+    _write_manifest(known_files | {"confirming": hashes})
+
+
+def _besides(name: str) -> str:
+    """The scenario without the attack; empty if it has none."""
+    return fb.WORLDS[name].beside if fb.WORLDS[name].truth is None else ""
+
+
+def _blocks() -> Iterator[tuple[range, list[str]]]:
+    """The blocks of seeds that confirm claims, with the scenarios that these are about."""
+    told = {fb.CONFIRMING: bench_findings.TOLD, fb.LATEST: bench_findings.TOLD_ANEW}
+    for seeds, families in told.items():
+        old = [name for name, world in fb.WORLDS.items() if world.version < NEWEST]
+        yield seeds, [name for name in old if fb.WORLDS[name].family in families]
+    yield fb.CONFIRMING_2, [name for name, world in fb.WORLDS.items() if world.version == NEWEST]
+
+
+def _confirmed() -> pandas.DataFrame:
+    """The stored rows of seeds that confirm, of all versions."""
+    paths = [place / CONFIRMED.name for place in folders()]
+    return pandas.concat([pandas.read_csv(path) for path in paths if path.is_file()])
+
+
+def _add(frame: pandas.DataFrame) -> None:
+    """Store new rows of seeds that confirm."""
+    new = _without(frame.assign(value=frame.value.round(6)), _confirmed()[KEYS])
+    stored = [pandas.read_csv(CONFIRMED)] if CONFIRMED.is_file() else []
+    with whole_file(CONFIRMED) as part:
+        pandas.concat([*stored, new]).to_csv(part, index=False)
 
 
 def _hashes(*places: Path) -> dict[str, str]:

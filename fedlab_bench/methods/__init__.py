@@ -4,6 +4,7 @@ Every name in ``__all__`` is public: users reach it as ``fb.NAME``, the referenc
 tests of the promises that every strategy makes cover it.
 """
 
+from .classwise import ClasswiseShapley, classwise_shapley
 from .fedce import FedCE
 from .fedif import FedIF
 from .gtg import GTGShapley
@@ -11,5 +12,6 @@ from .neighbours import CappedTaylor, ClassCosine, MeanCosine, ShapleyFL, TrustC
 from .quality import QualityInference
 from .semivalues import beta_shapley
 
-__all__ = ["CappedTaylor", "ClassCosine", "FedCE", "FedIF", "GTGShapley", "MeanCosine"]
-__all__ += ["QualityInference", "ShapleyFL", "TrustCosine", "beta_shapley"]
+__all__ = ["CappedTaylor", "ClassCosine", "ClasswiseShapley", "FedCE", "FedIF", "GTGShapley"]
+__all__ += ["MeanCosine", "QualityInference", "ShapleyFL", "TrustCosine", "beta_shapley"]
+__all__ += ["classwise_shapley"]

@@ -141,6 +141,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     add("all_coalitions", fm.all_coalitions, n=3)
     round_ = {"net": NET, "theta": THETA, "updates": UPDATES}
     add("round_game", played(fm.round_game), **round_, x=samples(9)[0], y=samples(9)[1])
+    add("classwise_shapley", fb.classwise_shapley, **round_, x=samples(9)[0], y=samples(9)[1])
     add("cosine_game", played(fm.cosine_game), updates=UPDATES)
     add("cosines", fm.cosines, updates=UPDATES, step=UPDATES.sum(0))
     training = {"fed": small(), "net": NET, "local": LOCAL}
