@@ -9,6 +9,7 @@ import sys
 from itertools import combinations
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import torch
 from cells import Cell, main
 
@@ -23,8 +24,8 @@ KINDS = {
     "structured sampling": theirs.MC_StructuredSampling_Shapley,
     "least core": theirs.LeastCore,
 }
-DECAY, VALUE = 0.95, "accuracy"  # dec_fac of its config.py
-BUDGET = 128  # twice the square of eight clients, as its main.py has it
+# As in its config.py, where it is dec_fac, and in its main.py: twice the square of eight clients.
+DECAY, BUDGET, VALUE = 0.95, 128, "accuracy"
 
 
 class Replay(torch.nn.Module):
@@ -54,13 +55,11 @@ def scores(cell: Cell) -> dict[str, list[float]]:
     parts = [torch.empty(int(size), 0) for size in cell.sizes]
     loader = SimpleNamespace(X_train_parts=parts, y_train_parts=parts, X_test=None, y_test=None)
     for number, game in enumerate(cell.games()):
-        sets = [set(S) for size in range(n + 1) for S in combinations(range(n), size)]
+        cache = {str(set(S)): [game(S)] for k in range(n + 1) for S in combinations(range(n), k)}
         for name, kind in KINDS.items():
-            cache = {str(S): [game(S)] for S in sets}
-            said = kind(loader, SimpleNamespace(device="cpu"), cache, [VALUE])
+            said = kind(loader, SimpleNamespace(device="cpu"), {**cache}, [VALUE])
             ((*values,),), _ = said.get_contributions(seed=number, num_samples=BUDGET)
-            total = found.setdefault(f"FLCE: {name}", [0.0] * n)
-            found[f"FLCE: {name}"] = [sum(pair) for pair in zip(total, values, strict=True)]
+            found[f"FLCE: {name}"] = found.get(f"FLCE: {name}", 0) + np.array(values)
     Replay.calls = 0
     said = theirs.Multi_Rounds(loader, Replay(cell), {}, [VALUE])
     said.measure_value = lambda model, value: cell.accuracy(model.w.detach().numpy())

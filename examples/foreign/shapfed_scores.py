@@ -22,15 +22,12 @@ class Server:
     """What its functions ask of a server: a weighted mean of models or of updates."""
 
     def __init__(self, clients):
-        self.clients = clients
+        self.held = [client.get_gradients() for client in clients]
 
     def aggregate(self, coefficients):
-        mean = {}
-        for weight, client in zip(coefficients, self.clients, strict=True):
-            for name, values in client.get_gradients().items():
-                mean[name] = mean.get(name, 0) + weight * values
-        self.model = SimpleNamespace(state_dict=lambda: mean)
-        self.stored_grads = mean
+        pairs = list(zip(coefficients, self.held, strict=True))
+        mean = {name: sum(weight * one[name] for weight, one in pairs) for name in self.held[0]}
+        self.model, self.stored_grads = SimpleNamespace(state_dict=lambda: mean), mean
 
     aggregate_gradients = aggregate
 
@@ -58,13 +55,10 @@ def scores(cell: Cell) -> dict[str, list[float]]:
             clients = []
             for update in updates:
                 *_, last, shift = cell.layers(update + theta if kind == "models" else update)
-                if kind == "updates":
-                    lacking = CLASSES - len(last)
-                    last, shift = np.pad(last, ((0, lacking), (0, 0))), np.pad(shift, (0, lacking))
-                state = {
-                    f"{layer}.weight": torch.tensor(last),
-                    f"{layer}.bias": torch.tensor(shift),
-                }
+                lacking = CLASSES - len(last) if kind == "updates" else 0
+                parts = np.pad(last, ((0, lacking), (0, 0))), np.pad(shift, (0, lacking))
+                names = f"{layer}.weight", f"{layer}.bias"
+                state = dict(zip(names, map(torch.tensor, parts), strict=True))
                 model = SimpleNamespace(state_dict=lambda state=state: state)
                 clients.append(SimpleNamespace(model=model, get_gradients=model.state_dict))
             own, _ = function(clients, weights)
