@@ -46,6 +46,7 @@ from fedlab_mini.keep.files import whole_file
 from fedlab_mini.streams import one_thread
 
 from . import bench_findings, calls
+from .bench_findings import stands
 from .items import ROOT
 
 PLACE = ROOT / "data" / "bench" / f"v{NEWEST}"
@@ -152,8 +153,9 @@ def _fitting(scenario: str) -> list[str]:
     fit = [name for name in methods() if world.clients <= MOST_CLIENTS.get(name, 100)]
     # Only one family has a sentence about the mean cosine.
     fit = [n for n in fit if n != bench_findings.MEAN or world.family == bench_findings.HARD]
-    if world.version < NEWEST and scenario != TWIN:  # version 1 is closed
-        fit = [name for name in fit if name in bench_findings.ADDED]
+    if scenario != TWIN:
+        new = bench_findings.ADDED if world.version < NEWEST else fit  # version 1 is closed
+        fit = [name for name in new if name in fit and stands(name, world.family)]
     return fit if world.rule == "mean" else [*fit, MEAN]
 
 
@@ -220,14 +222,13 @@ def confirm(places: Iterable[Path]) -> None:
     for seeds, names in _blocks():
         known = _confirmed()
         there = set(zip(known.method, known.scenario, known.seed, strict=True))
-        missing = {
-            name: own
-            for name in names
-            if (own := [one for one in _fitting(name) if (one, name, seeds[0]) not in there])
-        }
-        unknown = {name for name in missing if not frozen.knows(name, seeds[0])}
-        if unknown:
-            raise ValueError(f"{[*map(str, places)]}: no reference values of {sorted(unknown)}")
+        missing = {}
+        for name in names:
+            own = [one for one in _fitting(name) if stands(one, fb.WORLDS[name].family)]
+            if new := [one for one in own if (one, name, seeds[0]) not in there]:
+                missing[name] = new
+        if lacking := {name for name in missing if not frozen.knows(name, seeds[0])}:
+            raise ValueError(f"{[*map(str, places)]}: no reference values of {sorted(lacking)}")
         said: dict[tuple[str, str], dict[tuple[str, int], torch.Tensor]] = {}
         for name in _with_honest(missing):
             attacks = [other for other in missing if _besides(other) == name]
@@ -240,9 +241,8 @@ def confirm(places: Iterable[Path]) -> None:
                 frames.append(frame[frame.scenario.eq(name)])
             _add(pandas.concat(frames))
             print(name, flush=True)
-    known_files = {"confirming": {}, **manifest(PLACE)}
-    hashes = known_files["confirming"] | _hashes(*places)
-    _write_manifest(known_files | {"confirming": hashes})
+    files = {"confirming": {}, **manifest(PLACE)}
+    _write_manifest(files | {"confirming": files["confirming"] | _hashes(*places)})
 
 
 def _besides(name: str) -> str:
