@@ -29,6 +29,9 @@ from .student import student as student
 Values = Tensor | Sequence[float]
 # Rounding alone may part values by so many units in the last digit of the largest, in their type.
 UNITS = 4
+# Values count as at an end if they are closer to it than this share of the range (of the largest
+# value, if the range is infinite): most have been computed in float32.
+NEAR = 1e-6
 LARGEST = 1e150  # the square of a larger value would overflow
 INF = math.inf
 
@@ -203,17 +206,16 @@ def _checked(name: str, values: Values, low: float, high: float) -> list[float]:
     """One value per seed, in the range; values that differ by rounding only are made equal."""
     low, high = checks.span(low, high)
     rounding = _rounding(name, values)
-    # Numbers from float32, such as 1.0000001, may pass an end of the range.
-    hair = torch.finfo(torch.float32).eps
     given = checks.reals(name, values, ["seeds"], dtype=torch.float64).cpu().tolist()
+    size = high - low if math.isfinite(high - low) else max(map(abs, given), default=0.0)
+    room = NEAR * size
     per_seed = []
     for value in _as_one(given, rounding):
-        inside = min(max(value, low), high)
-        if abs(value) > LARGEST or abs(value - inside) > UNITS * hair * abs(inside):
+        if abs(value) > LARGEST or not low - room <= value <= high + room:
             ends = f"[{max(low, -LARGEST):g}, {min(high, LARGEST):g}]"
             raise checks.refusal(name, f"values in {ends}", value)
-        near = (end for end in (low, high) if abs(value - end) <= rounding)
-        per_seed.append(next(near, inside))
+        near = (end for end in (low, high) if abs(value - end) <= room)
+        per_seed.append(next(near, value))
     return per_seed
 
 
