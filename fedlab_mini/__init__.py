@@ -1,9 +1,9 @@
 """fedlab_mini: contribution evaluation in federated learning, one subpackage per concept.
 
 ``import fedlab_mini as fm`` gives the names of ``__all__``, which chapters use, and the modules
-``fm.attacks``, ``fm.defences``, ``fm.evidence``, ``fm.methods`` and ``fm.pay``. Functions of
-``gate`` parse their arguments and call those of the same name below. Eleven files, read in this
-order, explain a round of training:
+``fm.attacks``, ``fm.defences``, ``fm.evidence``, ``fm.methods`` and ``fm.pay``. A function
+of ``gate`` parses its arguments and calls its namesake in another folder. Eleven files, read in
+this order, explain a round of training:
 
 engine/plain.py        a round in its simplest form, one client after another
 engine/rounds.py       what a server sees of a round, what a strategy is, how clients are reached
@@ -16,6 +16,8 @@ engine/fast/stacks.py  local training of many clients at once
 engine/model.py        any module as a function of one flat vector
 engine/outputs.py      its outputs for many vectors at once, and what they are judged by
 engine/objective.py    the loss that training lowers, and the measures of a round
+
+A game takes five files of ``games``: game, training_games, coalitions, shapley and estimate.
 """
 
 import importlib

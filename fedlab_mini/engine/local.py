@@ -40,7 +40,7 @@ def usable(updates: Tensor, limit: float) -> Tensor | None:
     None if all are. Other clients' updates do not matter here, because most of them may be false.
     """
     numbers = updates.flatten()
-    # One fast pass over all updates; any comparison with NaN is false.
+    # If all together are within the limit, each is; NaN makes this false.
     if float(numbers @ numbers) <= limit * limit < math.inf:
         return None
     lengths = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64).cpu()
@@ -117,7 +117,7 @@ def round_updates(
 ) -> Tensor:
     """The updates [m, P] that the clients ``ids`` [m] send in round ``t`` of one training run.
 
-    memory  is used again; states  what attacks have stored so far: updated
+    memory  for the result; states  what attacks remember, changed in place
     """
     sizes, seed = torch.from_numpy(shuffles.sizes[ids.numpy()]), shuffles.seed
     everybody = Participants(torch.zeros_like(ids), ids, sizes)

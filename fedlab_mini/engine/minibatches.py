@@ -1,9 +1,8 @@
 """Minibatches: the settings of local training, and which samples form which minibatch.
 
-They are E, B and the step size of [McMahan et al. 2017]; ``plain.batches`` deals them to one client
-in a dozen lines. Here a client's minibatches depend on the seed, the round and the client only, so
-they are the same in every coalition, as chapter 3 needs, and those of many clients are dealt at
-once.
+Settings are those of [McMahan et al. 2017]; ``plain.batches`` makes one client's minibatches in a
+dozen lines. Here a client's minibatches do not depend on who else takes part, so they are the same
+in every coalition, as chapter 3 needs, and those of many clients are dealt at once.
 
 Up to ``CROWD`` clients, a round shuffles all samples and picks those of its clients. In a larger
 federation this would cost more than the training. There every sample has a random number of its
@@ -74,8 +73,8 @@ class Plan(NamedTuple):
     Every minibatch has ``batch`` places, so that those of many clients form one table. The last
     minibatch of a pass is padded with samples that have weight 0.
 
-    blocks  [S, batch]  sample indices; entry e owns the rows first[e] .. first[e] + steps[e] - 1
-    t, seed             the round and the seed of the shuffle
+    blocks  [S, batch]  sample indices; entry e trains on ``steps[e]`` rows from ``first[e]`` on
+    t, seed             the round and the seed, for dropout
     fill    [S]         how many samples of a block are real; the rest is padding
     first, steps  [E]   where an entry's steps begin, and how many there are
     clients  [E]        the client of each entry

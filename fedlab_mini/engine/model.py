@@ -146,6 +146,7 @@ class Model:
         y = labels_of("y", y, x, numbers=own)
         if own:
             two = self.forward(self.theta(), some(x)[:2])
+            # Any two labels will do: this only tries the loss and the metric.
             refuse_misread_objective(self.objective, two, y[[0, -1]])
         with one_thread():
             return outputs.quality(net, thetas, x, y, metric)[0]

@@ -76,6 +76,7 @@ def fresh_copy(net: Model) -> Model:
 
 def snapshot(net: Model) -> Model:
     """This model with a copy of its module, which later changes to the module do not reach."""
+    # Only copies have ``_parts``.
     return net if net._parts is not None else fresh_copy(net)
 
 
@@ -107,7 +108,7 @@ def outputs(net: Model, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
 def stacked_outputs(net: Model, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
     """Outputs [R, N, classes] of R models ``[R, *shape]``, each for its own ``x [R, N, ...]``.
 
-    It works only if ``look`` finds how many numbers autograd keeps of a sample.
+    It works only if ``look`` finds that ``vmap`` can evaluate the module.
     """
     return vmap(partial(outputs, net))(list(parameters), x)
 

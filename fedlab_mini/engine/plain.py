@@ -1,8 +1,8 @@
 """Plain: read this first. A round in its simplest form, one client after another.
 
-It is [McMahan et al. 2017, Algorithm 1], as chapter 1 writes it, with nothing added. Module,
-autograd and optimiser do what ``fast.stacks`` does by hand for many clients at once; tests compare
-the two.
+It is [McMahan et al. 2017, Algorithm 1], as chapter 1 writes it, and the shares of chapter 3.
+Module, autograd and optimiser do what ``fast.stacks`` does by hand for many clients at once; tests
+compare the two.
 """
 
 from __future__ import annotations

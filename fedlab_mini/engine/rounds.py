@@ -42,7 +42,7 @@ class Round:
     """What a strategy sees of round ``t`` (1, 2, ...): m participants, but not their data.
 
     theta [P]; clients [m] ids; sizes [m] samples; updates [m, P] local minus global parameters;
-    missing: ids of selected clients that sent nothing usable; memo: what its scores share.
+    missing: ids of selected clients that sent nothing usable; memo: its games, for reuse.
     A strategy may keep all of it, because the next round uses other memory. But it may write into
     copies only.
     """
@@ -95,7 +95,7 @@ class Message(Protocol):
 
 
 class Strategy(Protocol):
-    """The server's side of a round: a frozen configuration, and functions of (server, state).
+    """The rule by which a server makes a model of updates: options, and functions of a state.
 
     ``methods.fedavg.FedAvg`` is the base to inherit from. A strategy stores nothing in itself. All
     that it remembers is in the state that it returns, so the same object can be used for several
@@ -152,7 +152,7 @@ class Workers(Protocol):
     ) -> tuple[Tensor, Tensor]:
         """Which of the clients ``chosen`` sent something in round ``t``, and their updates [m, P].
 
-        ids [m] in the order of ``chosen``; last_step [P] what the server added to the model last
+        ids [m] in the order of ``chosen``; last_step [P] is for attacks that read it
         """
 
     def answers(self, message: Message, clients: Tensor, theta: Tensor, t: int) -> Tensor:

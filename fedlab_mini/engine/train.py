@@ -79,14 +79,14 @@ class Training:
     server: Server
     workers: Workers
     strategy: Strategy
-    local: LocalSGD
+    local: LocalSGD  # for the cost
     theta: Tensor
     test: Samples
     watch: Callable[[Round, Step], object] | None = None
 
     def __post_init__(self) -> None:
         self.began, self.times_left_out = time.perf_counter(), Counter[int]()
-        # The gate wraps a strategy that is not the book's; a record has it as it was given.
+        # ``gate.answers`` wraps a reader's strategy; the record has what is inside.
         given = getattr(self.strategy, "inside", self.strategy)
         # [K] after the last round; NaN before the first, which no score equals
         self.last_scores = torch.full((self.server.clients,), nan, dtype=torch.float64)
@@ -142,7 +142,7 @@ class Training:
             self._note(chosen, clients, step)
 
     def _step(self, round: Round) -> Step:
-        """Let the strategy step; without an update the model stays, and the strategy rests."""
+        """Call the strategy's ``step``; if no update arrived, model and state stay."""
         record = self.record
         if len(round.clients) == 0:
             record.last_step = torch.zeros_like(record.theta)
@@ -189,12 +189,12 @@ class Training:
     def _evaluate(self) -> None:
         """Accuracy and loss of the present model on the server's test samples."""
         record, net, given = self.record, self.server.net, self.server.net.objective
-        known = given.given_loss is None or given.given_metric is not None
-        # A model with its own loss but no metric has no accuracy: NaN.
-        metrics = ("accuracy", "loss") if known else ("loss", "loss")
+        rated = given.given_loss is None or given.given_metric is not None
+        # A model with its own loss but no metric has no accuracy: NaN. The loss fills its place.
+        metrics = ("accuracy", "loss") if rated else ("loss", "loss")
         accuracy, loss = quality(net, record.theta[None], *self.test, *metrics)
         accuracy, loss = accuracy.cpu(), loss.cpu()
-        record.accuracy = torch.cat([record.accuracy, accuracy if known else loss * nan])
+        record.accuracy = torch.cat([record.accuracy, accuracy if rated else loss * nan])
         record.loss = torch.cat([record.loss, loss])
 
 

@@ -1,9 +1,9 @@
 """One round, all coalitions: the quality of theta + the weighted updates of every coalition.
 
 Chapter 2 uses it. The plain way averages each coalition's updates and evaluates the model. Here a
-perceptron's first layer is computed once per client: it is linear, so its output for a mean of
-models is the sum of its members' outputs h, divided by their total weight c. And because
-ReLU(h / c) = ReLU(h) / c, it is the weights of layer two that are divided.
+perceptron's first layer is computed once per client. It is linear, so its output for a mean of
+models is h / c: h is the weighted sum of the members' outputs, and c the sum of the weights. Since
+ReLU(h / c) = ReLU(h) / c, the code divides the weights of layer two.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SAMPLES = 128  # at a time, so that a stack of hidden layers stays in the cache
 
 @dataclass(frozen=True, eq=False)
 class RoundGame:
-    """The worth of one round's coalitions: ``round_game(coalitions [C, m])`` -> [C].
+    """The ``value`` function of a round's ``Game``: coalitions [C, m] -> worths [C].
 
     theta [P], updates [m, P], weights [m] > 0; x [N, ...], y [N] the samples for the evaluation
     metric  "accuracy" or a function of (outputs, labels); or "loss": the worth is then minus it
@@ -72,12 +72,12 @@ class RoundGame:
         if self.absent == "left out":
             shares = members * self.weights
             return shares, shares.sum(1, keepdim=True), same
-        # Clients with equal updates and weights are exchangeable; the first stand for the others.
+        # Twins sent the same with equal weights: c members of a group count as its first c.
         present = members @ self._twins > self._twins.tril(-1).sum(1)
         moved = self.updates.any(1)
         shares = present * moved * (self.weights / self.weights.sum())
         if not moved.all() or self._twins.sum() > len(moved):
-            # Coalitions that differ by these have one model: evaluate it once, equal bits.
+            # Coalitions that differ only by these have one model, which is evaluated once.
             shares, same = shares.unique(dim=0, return_inverse=True)
         return shares, torch.ones_like(shares[:, :1]), same
 

@@ -65,7 +65,7 @@ class Estimate:
 def unless_alike(stderr: Tensor, worth: Tensor) -> Tensor:
     """Standard errors [n]; NaN if all samples are equal up to rounding.
 
-    worth  worths of the game, including the largest. Equal samples do not prove that all would be
+    worth  worths of the game, including the largest. Samples may be equal by chance
     """
     return stderr.where(stderr > ROUNDING * worth.abs().max(), torch.nan)
 
@@ -74,7 +74,7 @@ def unless_alike(stderr: Tensor, worth: Tensor) -> Tensor:
 def asking(game: Game, most_players: float = math.inf) -> Iterator[Callable[..., Estimate]]:
     """Record the coalitions that a game is asked for inside the ``with`` block.
 
-    yields  ``_estimate`` for these coalitions, which takes a method, values and standard errors
+    yields  a function (method, values, stderr) that makes an ``Estimate`` with the cost so far
     raises  ValueError if the game has more than ``most_players``
     """
     if game.n > most_players:

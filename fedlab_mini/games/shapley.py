@@ -26,6 +26,7 @@ def exact(game: Game) -> Estimate:
     raises  ValueError for more than 24 players; use ``permutation`` or ``kernel`` for these
     source  [Shapley 1953]; chapter 2
     """
+    # The block counts coalitions; ``estimate`` then makes the result with this cost.
     with asking(game, MOST_ENUMERATED) as estimate:
         players = game.n
         # Chapter 2, step 2: every size has weight 1 / n, which the coalitions of this size share.

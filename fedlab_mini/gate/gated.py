@@ -54,7 +54,7 @@ def gated(
 ) -> Function:
     """The function behind parsers by parameter: those given here, and those in ``PARSERS``.
 
-    Defaults are trusted, None as well: only what the caller gives otherwise is parsed
+    Defaults are trusted: None is parsed only where it is not the default
     together  for arguments that depend on others, such as two arrays of one length: it is called
               with all arguments by name, parsed ones and defaults, and returns those that it parses
     """

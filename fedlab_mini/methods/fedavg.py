@@ -2,8 +2,8 @@
 
 A strategy is the server's side of a round: a frozen configuration, and functions of the server and
 of a state. What differs from the paper: clients send updates, weights may also be equal, and the
-mean weight is a score. Override ``select``, ``weights`` or ``step``. Fields are options, checked by
-their annotations; where a paper has another value, a default is ``ours(value, printed=...)``.
+mean weight is a score. Override ``select``, ``weights`` or ``step``. Annotations check
+the options. If a paper has another default, write ``= ours(value, printed=...)``.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class FedAvg(Configuration):
     def step(self, server: Server, state: State, round: Round) -> Step:
         """The new global model [P], the weights behind it, and the new state."""
         weights = self._checked_weights(server, state, round)
-        self.count(state, round, weights)
+        self.count(state, round, weights)  # the scores of FedAvg are its weights
         # Chapter 1, step 4: [m] @ [m, P] -> [P]; the mean of models is theta + the mean update.
         return Step(round.theta + weights @ round.updates, weights, state)
 

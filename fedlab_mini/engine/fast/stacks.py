@@ -164,7 +164,7 @@ class Stack:
 
 
 class PerceptronStack(Stack):
-    """Linear and ReLU layers, by hand: gradient and step are one matrix product, W -= g' h.
+    """Linear and ReLU layers, by hand: gradient and step are one matrix product, W -= g h.
 
     Hidden outputs have the shape [R, b, out], but class scores [R, classes, b]: products and
     softmax are faster with these layouts.
@@ -227,14 +227,14 @@ class ModuleStack(Stack):
         return [parameter.detach().requires_grad_() for parameter in parameters]
 
     def step(self, leaves: Any, index: Tensor, labels: Tensor, step_sizes: Tensor) -> None:
-        # Autograd records the losses only, not the step itself.
+        # The loss contains the learning rate, so its gradient is the step.
         with torch.enable_grad():
             outputs = stacked_outputs(self.net, leaves, self.x[index])  # [R, b, ...]
             loss = self.net.objective.step_loss(outputs, labels, step_sizes)
             # With this option a parameter that no score depends on gets zeros and not None.
-            gradients = torch.autograd.grad(loss, leaves, materialize_grads=True)
-        for leaf, gradient in zip(leaves, gradients, strict=True):
-            leaf.sub_(gradient)
+            steps = torch.autograd.grad(loss, leaves, materialize_grads=True)
+        for leaf, step in zip(leaves, steps, strict=True):
+            leaf.sub_(step)
 
 
 def runs_of_steps(fill: np.ndarray, active: list[int]) -> list[list[tuple[int, int, int]]]:
