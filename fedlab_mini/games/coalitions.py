@@ -72,7 +72,7 @@ class RoundGame:
         if self.absent == "left out":
             shares = members * self.weights
             return shares, shares.sum(1, keepdim=True), same
-        # Twins sent the same with equal weights: c members of a group count as its first c.
+        # Some sent the same, with equal weights: c members of such a group count as its first c.
         present = members @ self._twins > self._twins.tril(-1).sum(1)
         moved = self.updates.any(1)
         shares = present * moved * (self.weights / self.weights.sum())
