@@ -37,9 +37,7 @@ ATTACKED = {  # as tables of detectors head them
     "copy": "copy",
     "two names, copied": "two names",
 }
-COLUMNS = (
-    *("mean cosine", "class cosine", "CGSV", "Shapley", "Shapley, silent", "leave one out"),
-)
+COLUMNS = ("mean cosine", "class cosine", "CGSV", "Shapley", "Shapley, silent", "leave one out")
 ROWS = {  # as the chapter's figure lists them
     "nobody attacks": "nobody attacks",
     "zeros": "zeros",
