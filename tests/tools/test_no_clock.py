@@ -168,7 +168,7 @@ def server():
     raise TimeoutError("no server yet")
 
 def test_of_a_process():
-    subprocess.run([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, timeout=0.01)
+    subprocess.run([sys.executable, "-c", "import time; time.sleep(60)"], timeout=0.01)
 
 def test_with_a_server(server): ...
 
